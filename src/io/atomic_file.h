@@ -1,0 +1,41 @@
+// Files that are either whole or not there: temporary file beside the target, fsync, rename, fsync of the
+// folder. If it is destroyed before commit(), the temporary file is removed and nothing has changed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace snug {
+
+class AtomicFile {
+ public:
+  // Creates missing parent folders. Throws environment_error naming the path and the cause.
+  explicit AtomicFile(const std::filesystem::path& target);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);  // a full disk says how many bytes were wanted
+  void write(std::string_view text);
+  void commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+void write_file_atomically(const std::filesystem::path& target, std::string_view text);
+
+// The whole file as text; throws Error naming the file and the cause. `max_bytes` guards against reading
+// a weight file as a config.
+std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{256} << 20);
+
+// Throws now, and not hours later, if files cannot be created in `folder` (which is created if missing).
+void require_writable_folder(const std::filesystem::path& folder);
+
+}  // namespace snug

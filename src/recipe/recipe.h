@@ -1,0 +1,81 @@
+// The recipe: what the user wants, as plain data. Names follow Hugging Face's TrainingArguments and
+// PEFT's LoraConfig, so that people find what they know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace snug {
+
+struct ModelSection {
+  std::string path;            // folder with config.json, or a hub id
+  std::optional<DType> dtype;  // storage and compute; absent: what config.json says
+  bool from_scratch = false;   // random weights from config.json's shapes instead of safetensors
+};
+
+struct LoraSection {
+  int64_t r = 8;
+  double lora_alpha = 16;
+  double lora_dropout = 0;
+  std::vector<std::string> target_modules = {"all-linear"};  // names, suffixes, or "all-linear"
+  bool use_rslora = false;                                   // scale by alpha / sqrt(r) instead of alpha / r
+};
+
+enum class DataFormat { automatic, text, prompt_completion };
+
+struct DataSection {
+  std::string train_file;  // JSONL or plain text, relative to the recipe's folder
+  std::string eval_file;   // "" for none
+  DataFormat format = DataFormat::automatic;
+  int64_t max_length = 2048;  // tokens a sequence; longer ones are cut, and the cut is reported
+};
+
+enum class Schedule { linear, cosine, constant };
+
+struct TrainingSection {
+  double num_train_epochs = 3;
+  int64_t max_steps = -1;                   // more than 0 overrides num_train_epochs
+  int64_t per_device_train_batch_size = 8;  // sequences a micro-batch
+  int64_t per_device_eval_batch_size = 8;
+  int64_t gradient_accumulation_steps = 1;
+  double learning_rate = 5e-5;
+  Schedule lr_scheduler_type = Schedule::linear;
+  int64_t warmup_steps = 0;
+  double warmup_ratio = 0;  // used where warmup_steps is 0
+  double weight_decay = 0;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+  double max_grad_norm = 1.0;  // 0: no clipping
+  int64_t seed = 42;
+  int64_t eval_steps = 0;  // 0: evaluate at the end only
+};
+
+enum class Recompute { none, selective, full };
+
+struct MemorySection {
+  std::optional<int64_t> limit_bytes;  // key "limit", e.g. 24GB; absent: what the device has
+  std::vector<Recompute> recompute;    // one policy for all layers, or one per layer; empty: none
+  int64_t loss_chunk_tokens = 0;       // rows of logits held at once; 0: chosen to be small and fast
+};
+
+struct LoggingSection {
+  int64_t logging_steps = 10;
+};
+
+struct Recipe {
+  std::string source_path;  // where it was read from; "" for text in memory
+  ModelSection model;
+  std::optional<LoraSection> lora;  // absent: full fine-tuning
+  DataSection data;
+  TrainingSection training;
+  MemorySection memory;
+  LoggingSection logging;
+  std::string output_dir = "runs/out";
+};
+
+}  // namespace snug
