@@ -1,0 +1,67 @@
+// What a backend does: hold the arenas and run one op at a time on addresses that the plan chose.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "program/program.h"
+
+namespace snug {
+
+// A buffer as a kernel sees it: an address and the sizes of this execution.
+struct Tensor {
+  void* data = nullptr;  // null: the op has no such input or output
+  DType dtype = DType::f32;
+  int rank = 0;
+  std::array<int64_t, 4> dims{};
+
+  int64_t rows() const { return rank == 0 ? 1 : dims[0]; }
+  int64_t columns() const { return rank < 2 ? 1 : dims[1]; }
+  int64_t elements() const;
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
+struct KernelCall {
+  const Op& op;
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  std::span<std::byte> workspace;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;
+
+  // "" if there is a kernel for this op on buffers of these dtypes; else what is missing.
+  virtual std::string find_unsupported(const Program& program, const Op& op) const = 0;
+  // Scratch memory that the kernel needs at the planned sizes.
+  virtual int64_t workspace_bytes(const Program& program, const Op& op) const = 0;
+
+  // Takes one arena. Called once a home; the memory is released with the backend.
+  virtual std::byte* allocate_arena(Home home, int64_t bytes) = 0;
+  // What allocate_arena has really taken, as the backend's own allocator counts it.
+  virtual int64_t allocated_bytes(Home home) const = 0;
+  // The number of bytes from the arena's start to the last byte that was ever written.
+  virtual int64_t touched_bytes(Home home) const = 0;
+
+  virtual void run(const KernelCall& call) = 0;
+
+  virtual void upload(void* device, const void* host, int64_t bytes) = 0;
+  virtual void download(void* host, const void* device, int64_t bytes) = 0;
+  virtual void synchronize() = 0;
+
+  // What the device has in all, and what the driver takes of it before the first allocation.
+  virtual int64_t device_total_bytes() const = 0;
+  virtual int64_t context_bytes() const = 0;
+};
+
+}  // namespace snug

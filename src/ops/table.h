@@ -1,0 +1,42 @@
+// The op table: one row a kind. What a kind means for shapes, gradients, cost and memory is said here and
+// nowhere else; what it computes is said by the kernel tables of the backends.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ops/gradients.h"
+#include "program/program.h"
+
+namespace snug {
+
+struct OpCost {
+  double flops = 0;
+  double bytes = 0;  // read and written once each
+};
+
+struct OpRow {
+  OpKind kind;
+  std::string_view name;
+  // Checks the shapes and dtypes of the op's buffers: "" if they fit, else what does not.
+  std::string (*find_shape_problem)(const Program&, const Op&);
+  // Appends the ops that carry gradients from the outputs to the inputs. Null: not differentiable.
+  void (*append_gradient)(const Op&, Gradients&) = nullptr;
+  OpCost (*cost)(const Program&, const Op&);
+  // One pass over memory, and its inputs are kept anyway: making its output again costs less than keeping it.
+  bool cheap_to_redo = false;
+  // The gradient op computes the forward outputs too, so a training program leaves the forward op out.
+  bool gradient_includes_forward = false;
+  // Output 0 may take over the memory of input 0 where that input is not needed afterwards.
+  bool in_place = false;
+};
+
+const OpRow& row_of(OpKind kind);
+
+// Verifies the program's rules and every op's shapes; SNUG_CHECKs, as a violation is a bug in a pass.
+void verify_with_shapes(const Program& program);
+
+// Cost at the planned (maximum) sizes.
+OpCost cost_of(const Program& program, const Op& op);
+
+}  // namespace snug

@@ -1,0 +1,97 @@
+// Buffers: every piece of memory that a program reads or writes, with a name, a shape and a purpose.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace snug {
+
+// What a buffer is for: the rows of the memory report.
+enum class Role : uint8_t {
+  base_weights,
+  adapters,
+  gradients,
+  optimizer_states,
+  kept_activations,        // written in the forward pass, read in the backward pass
+  recomputed_activations,  // written again during the backward pass
+  activations,             // live for a few ops only
+  workspace,
+  batch,
+  staging,
+  kv_cache,
+  driver_context,
+};
+inline constexpr int kRoleCount = 12;
+std::string_view name_of(Role role);
+
+// Which memory a buffer lives in. Each has one arena.
+enum class Home : uint8_t { device, pinned, host };
+inline constexpr int kHomeCount = 3;
+std::string_view name_of(Home home);
+
+// When a buffer holds its bytes.
+enum class Lifetime : uint8_t {
+  temporary,   // from its first write to its last use within one program
+  input,       // filled by the host before the first op; until its last use
+  output,      // from its first write to the end of the program, for the host to read
+  persistent,  // across programs: all programs that name it share its memory
+};
+
+// Sizes that vary from batch to batch. They are planned at their maximum and run at their actual value.
+enum class Extent : uint8_t {
+  fixed,
+  tokens,         // tokens of the micro-batch
+  sequences,      // sequences of the micro-batch
+  offsets,        // sequences + 1
+  cached_tokens,  // positions in the kv-cache
+};
+inline constexpr int kExtentCount = 5;
+
+struct Dim {
+  Extent extent = Extent::fixed;
+  int64_t max = 0;
+
+  bool operator==(const Dim&) const = default;
+};
+
+// The actual values of the varying extents in one execution.
+using Extents = std::array<int64_t, kExtentCount>;
+
+constexpr int64_t actual(const Dim& dim, const Extents& extents) {
+  return dim.extent == Extent::fixed ? dim.max : extents[static_cast<size_t>(dim.extent)];
+}
+
+using Dims = std::vector<Dim>;
+
+inline Dim fixed(int64_t size) {
+  return Dim{Extent::fixed, size};
+}
+
+// A tensor of a model file that lies in rows [row_begin, row_begin + rows) of a weight buffer. Weights
+// that are multiplied with the same input lie side by side in one buffer, so one product serves them all.
+struct TensorPart {
+  std::vector<std::string> names;  // the file's name for it first, then other names it is found under
+  int64_t row_begin = 0;
+  int64_t rows = 0;
+};
+
+struct Buffer {
+  std::string name;
+  DType dtype = DType::f32;
+  Dims dims = {};
+  Role role = Role::activations;
+  Lifetime lifetime = Lifetime::temporary;
+  Home home = Home::device;
+  std::vector<TensorPart> parts = {};  // of weights only
+  bool trainable = false;
+
+  int64_t max_elements() const;
+  int64_t max_bytes() const { return max_elements() * size_of(dtype); }
+};
+
+}  // namespace snug

@@ -1,0 +1,51 @@
+// Appending buffers and ops.
+#include "program/builder.h"
+
+#include "base/check.h"
+
+namespace snug {
+
+BufferId Builder::input(std::string name, DType dtype, Dims dims) {
+  return program_.add_buffer({.name = std::move(name),
+                              .dtype = dtype,
+                              .dims = std::move(dims),
+                              .role = Role::batch,
+                              .lifetime = Lifetime::input});
+}
+
+BufferId Builder::weight(std::string name, DType dtype, Dims dims, std::vector<TensorPart> parts) {
+  BufferId known = program_.find(name);
+  if (known != kNoBuffer) {
+    SNUG_CHECK(buffer(known).dims == dims, "weight " + name + " is asked for with two shapes");
+    return known;
+  }
+  BufferId id = persistent(std::move(name), dtype, std::move(dims), Role::base_weights);
+  program_.buffer(id).parts = std::move(parts);
+  return id;
+}
+
+BufferId Builder::persistent(std::string name, DType dtype, Dims dims, Role role) {
+  return program_.add_buffer({.name = std::move(name),
+                              .dtype = dtype,
+                              .dims = std::move(dims),
+                              .role = role,
+                              .lifetime = Lifetime::persistent});
+}
+
+BufferId Builder::temporary(std::string name, DType dtype, Dims dims, Role role) {
+  return program_.add_buffer(
+      {.name = std::move(name), .dtype = dtype, .dims = std::move(dims), .role = role});
+}
+
+Op& Builder::append(OpKind kind, std::string name, std::vector<BufferId> inputs,
+                    std::vector<BufferId> outputs, Attributes attributes) {
+  program_.ops.push_back({.kind = kind,
+                          .inputs = std::move(inputs),
+                          .outputs = std::move(outputs),
+                          .attributes = std::move(attributes),
+                          .name = std::move(name),
+                          .layer = layer_});
+  return program_.ops.back();
+}
+
+}  // namespace snug

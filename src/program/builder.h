@@ -1,0 +1,38 @@
+// A small hand for writing programs: makes buffers with unique names and appends ops to them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program/program.h"
+
+namespace snug {
+
+class Builder {
+ public:
+  explicit Builder(std::string program_name) { program_.name = std::move(program_name); }
+  // Goes on writing at the end of an existing program.
+  explicit Builder(Program program) : program_(std::move(program)) {}
+
+  BufferId input(std::string name, DType dtype, Dims dims);
+  // A persistent weight; asking for the same name again returns the same buffer.
+  BufferId weight(std::string name, DType dtype, Dims dims, std::vector<TensorPart> parts);
+  BufferId persistent(std::string name, DType dtype, Dims dims, Role role);
+  BufferId temporary(std::string name, DType dtype, Dims dims, Role role = Role::activations);
+
+  Op& append(OpKind kind, std::string name, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+             Attributes attributes = {});
+
+  void set_layer(int layer) { layer_ = layer; }
+
+  Program& program() { return program_; }
+  const Buffer& buffer(BufferId id) const { return program_.buffer(id); }
+  Program finish() { return std::move(program_); }
+
+ private:
+  Program program_;
+  int layer_ = kNoLayer;
+};
+
+}  // namespace snug

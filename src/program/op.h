@@ -1,0 +1,147 @@
+// Ops: what a program does, one after the other. An op says what; the tables say how.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace snug {
+
+using BufferId = int32_t;
+inline constexpr BufferId kNoBuffer = -1;
+
+// Every kind has one row in the op table (ops/table.h) and one kernel per backend. Shapes: T tokens, S
+// sequences, D model width, V vocabulary, r rank; "?" marks what may be absent, "+=" what is added to.
+// Matrices are row-major; a weight W is [outputs, inputs] as in Hugging Face's files.
+enum class OpKind : uint8_t {
+  embedding,                  // table[V,D], ids[T] -> y[T,D]
+  embedding_backward,         // ids[T], dy[T,D] -> dtable[V,D] +=
+  rms_norm,                   // x[T,D], w[D] -> y[T,D]
+  rms_norm_backward,          // x[T,D], w[D], dy[T,D] -> dx[T,D] (= or +=)?, dw[D]? +=
+  add_rms_norm,               // a[T,D], b[T,D], w[D] -> sum[T,D], y[T,D] = norm(sum)
+  linear,                     // x[T,in], W[out,in], bias[out]? -> y[T,out] (= or +=)
+  linear_backward_input,      // dy[T,out], W[out,in] -> dx[T,in] (= or +=)
+  linear_backward_weight,     // dy[T,out], x[T,in] -> dW[out,in]? +=, dbias[out]? +=
+  lora_up,                    // xa[T,parts*r], B[sum of parts' rows,r] -> y[T,out] +=
+  lora_up_backward_input,     // dy[T,out], B -> dxa[T,parts*r]
+  lora_up_backward_weight,    // dy[T,out], xa -> dB +=
+  rope,                       // x[T,C], positions[T], inverse_frequencies[head_dim/2] -> y[T,C]
+  attention,                  // q[T,Cq], kv[Tk,Ckv], q_offsets[S+1], kv_offsets[S+1] -> o[T,H*hd], lse[T,H]
+  attention_backward,         // q, kv, q_offsets, kv_offsets, o, lse, do -> dq[T,Cq], dkv[Tk,Ckv]
+  gated_activation,           // x[T,2F] (gate, then up) -> y[T,F] = f(gate) * up
+  gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F]
+  add,                        // a, b -> a + b
+  dropout,                    // x[T,C], random[2] -> y[T,C] (= or +=)
+  loss_head,                  // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=
+  loss_head_gradient,         // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, dx[T,D], dW[V,D]? +=
+  select_rows,                // x[T,D], rows[S] -> y[S,D]
+  cache_write,                // x[T,C], slots[T] -> cache[.,Cc]: row slots[t] = columns of x[t]
+  copy,                       // x -> y, converting the dtype
+  fill,                       // -> each output = value
+  gradient_norm,              // gradients... -> norm[1]
+  adamw,                      // gradients (n), scalars[3], norm[1] -> parameters (n), first moments (n),
+                              // second moments (n), compute copies (n)?; the gradients are cleared
+};
+inline constexpr int kOpKindCount = static_cast<int>(OpKind::adamw) + 1;
+
+// Attributes: the numbers that an op needs beyond its buffers. One struct per family of kinds.
+struct NormAttributes {
+  float epsilon = 1e-6F;
+};
+
+struct LinearAttributes {
+  float scale = 1.0F;  // y = scale * x W^T (+ bias)
+};
+
+// Columns of y that one adapted linear layer owns, and where its B lies in the stacked B buffer.
+struct LoraPart {
+  int64_t y_column = 0;
+  int64_t b_row = 0;
+  int64_t rows = 0;  // outputs of that layer
+
+  bool operator==(const LoraPart&) const = default;
+};
+struct LoraAttributes {
+  float scale = 1.0F;
+  int64_t rank = 0;
+  std::vector<LoraPart> parts;  // part i reads columns [i * rank, (i + 1) * rank) of the down product
+};
+
+struct RopeAttributes {
+  int64_t rotated_heads = 0;  // heads at the front of each row that are rotated (queries, then keys)
+  int64_t head_dim = 0;
+  float magnitude = 1.0F;  // of the rotated vectors (some long-context scalings change it)
+  bool inverse = false;    // the gradient rotates back
+};
+
+struct AttentionAttributes {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t q_column = 0;  // where queries, keys and values start within their buffers' rows
+  int64_t k_column = 0;
+  int64_t v_column = 0;
+  float scale = 1.0F;
+  bool causal = true;
+  int64_t window = 0;  // a query sees this many keys back, itself included; 0: all
+};
+
+enum class Activation : uint8_t { silu, gelu_tanh, gelu };
+struct GateAttributes {
+  Activation activation = Activation::silu;
+};
+
+struct DropoutAttributes {
+  float probability = 0;
+  uint64_t stream = 0;  // one per place in the model, so that masks differ
+};
+
+struct LossAttributes {
+  int64_t chunk_tokens = 0;  // rows of logits held at once
+};
+
+struct CacheAttributes {
+  int64_t source_column = 0;  // the columns [source_column, source_column + columns of the cache) are kept
+};
+
+struct FillAttributes {
+  float value = 0;
+};
+
+struct AdamwAttributes {
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float max_norm = 0;               // clip the global gradient norm to this; 0: no clipping
+  std::vector<float> weight_decay;  // one per parameter buffer
+  bool has_copies = false;          // a compute copy of each parameter is written as well
+};
+
+using Attributes = std::variant<std::monostate, NormAttributes, LinearAttributes, LoraAttributes,
+                                RopeAttributes, AttentionAttributes, GateAttributes, DropoutAttributes,
+                                LossAttributes, CacheAttributes, FillAttributes, AdamwAttributes>;
+
+// The forward layer an op belongs to, for per-layer policies; outside the layers: kNoLayer.
+inline constexpr int kNoLayer = -1;
+
+struct Op {
+  OpKind kind = OpKind::copy;
+  std::vector<BufferId> inputs = {};   // kNoBuffer for an optional input that is absent
+  std::vector<BufferId> outputs = {};  // kNoBuffer likewise
+  uint32_t accumulates = 0;            // bit i: outputs[i] is added to (+=) instead of written (=)
+  Attributes attributes = {};
+  std::string name = {};  // the place in the model, e.g. "layers.3.mlp.down"
+  int layer = kNoLayer;
+  BufferId workspace = kNoBuffer;
+
+  bool accumulates_output(size_t i) const { return i < 32 && (accumulates >> i & 1U) != 0; }
+};
+
+template <typename T>
+const T& attributes_of(const Op& op) {
+  return std::get<T>(op.attributes);
+}
+
+}  // namespace snug

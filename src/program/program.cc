@@ -1,0 +1,80 @@
+// Buffers, lifetimes and names of the parts of a program.
+#include "program/program.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace snug {
+
+std::string_view name_of(Role role) {
+  static constexpr std::array<std::string_view, kRoleCount> kNames = {
+      "base weights",     "adapters",         "gradients",
+      "optimizer states", "kept activations", "recomputed activations",
+      "activations",      "workspace",        "batch",
+      "staging",          "kv-cache",         "driver context"};
+  return kNames[static_cast<size_t>(role)];
+}
+
+std::string_view name_of(Home home) {
+  static constexpr std::array<std::string_view, kHomeCount> kNames = {"device", "pinned", "host"};
+  return kNames[static_cast<size_t>(home)];
+}
+
+int64_t Buffer::max_elements() const {
+  int64_t elements = 1;
+  for (const Dim& dim : dims) {
+    elements *= dim.max;
+  }
+  return elements;
+}
+
+BufferId Program::add_buffer(Buffer buffer) {
+  buffers.push_back(std::move(buffer));
+  return static_cast<BufferId>(buffers.size()) - 1;
+}
+
+BufferId Program::find(const std::string& wanted) const {
+  auto found = std::find_if(buffers.begin(), buffers.end(),
+                            [&](const Buffer& buffer) { return buffer.name == wanted; });
+  return found == buffers.end() ? kNoBuffer : static_cast<BufferId>(found - buffers.begin());
+}
+
+std::vector<Interval> lifetimes(const Program& program) {
+  std::vector<Interval> intervals(program.buffers.size());
+  auto touch = [&](BufferId id, int index) {
+    if (id == kNoBuffer) {
+      return;
+    }
+    Interval& interval = intervals[static_cast<size_t>(id)];
+    if (interval.first < 0) {
+      interval.first = index;
+    }
+    interval.last = index;
+  };
+  for (int index = 0; index < static_cast<int>(program.ops.size()); ++index) {
+    const Op& op = program.ops[static_cast<size_t>(index)];
+    for (BufferId id : op.inputs) {
+      touch(id, index);
+    }
+    for (BufferId id : op.outputs) {
+      touch(id, index);
+    }
+    touch(op.workspace, index);
+  }
+  for (size_t id = 0; id < intervals.size(); ++id) {
+    Lifetime lifetime = program.buffers[id].lifetime;
+    bool used = intervals[id].first >= 0;
+    // The host fills inputs and persistent buffers even where no op reads them.
+    if (lifetime == Lifetime::input || lifetime == Lifetime::persistent) {
+      intervals[id].first = 0;
+      intervals[id].last = std::max(intervals[id].last, 0);
+    }
+    if (lifetime == Lifetime::persistent || (lifetime == Lifetime::output && used)) {
+      intervals[id].last = std::max(static_cast<int>(program.ops.size()) - 1, 0);
+    }
+  }
+  return intervals;
+}
+
+}  // namespace snug
