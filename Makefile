@@ -1,0 +1,73 @@
+# The front door. Each target first installs what it needs and does not find (tools/setup.sh), then builds,
+# then does its job. `make help` lists them.
+
+JOBS ?= $(shell nproc)
+# ON makes warnings errors; CI sets it.
+SNUG_WERROR ?= OFF
+# Seconds for each fuzz harness.
+FUZZ_SECONDS ?= 10
+
+setup = ./tools/setup.sh
+configure = cmake --preset $(1) --log-level=WARNING -DSNUG_WERROR=$(SNUG_WERROR) $(2) >/dev/null
+build = cmake --build build/$(1) -j $(JOBS)
+# libgomp's threads spin while they wait by default, which starves the other test programs on few cores.
+ctest = OMP_WAIT_POLICY=passive ctest --test-dir build/$(1) --output-on-failure --no-tests=error -j $(JOBS)
+
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+.PHONY: build demo test test-debug test-slow bench format lint fuzz clean help
+
+build:  ## build/release/snug (the default)
+	@$(setup) build
+	@$(call configure,release)
+	@$(call build,release) --target snug
+
+demo: build  ## plan, fine-tune the embedded model, show text before and after
+	@./tools/demo.sh
+
+test:  ## the fast tests
+	@$(setup) build test
+	@$(call configure,release,-DSNUG_TESTS=ON)
+	@$(call build,release)
+	@$(call ctest,release) -LE slow
+
+test-debug:  ## the fast tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(setup) build test
+	@$(call configure,debug,-DSNUG_TESTS=ON)
+	@$(call build,debug)
+	@$(call ctest,debug) -LE slow
+
+test-slow:  ## the tests that take minutes
+	@$(setup) build test
+	@$(call configure,release,-DSNUG_TESTS=ON)
+	@$(call build,release)
+	@$(call ctest,release) -L slow
+
+bench: build  ## speed and memory, beside PyTorch where it is installed
+	@./bench/run.sh
+
+format:  ## lay out the C++ files
+	@$(setup) lint
+	@./tools/format.sh
+
+lint:  ## layout, layers, sizes, clang-tidy
+	@$(setup) build test lint
+	@./tools/format.sh --check
+	@python3 tools/check_layers.py --self-test
+	@python3 tools/check_layers.py
+	@python3 tools/check_sizes.py --self-test
+	@python3 tools/check_sizes.py
+	@$(call configure,release,-DSNUG_TESTS=ON)
+	@python3 tools/tidy.py --jobs $(JOBS)
+
+fuzz:  ## each fuzz harness for FUZZ_SECONDS (default 10)
+	@$(setup) build fuzz
+	@$(call configure,fuzz)
+	@$(call build,fuzz) --target fuzzers
+	@./tools/fuzz.sh $(FUZZ_SECONDS)
+
+clean:  ## remove build/
+	@rm -rf build
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,0 +1,36 @@
+# How every file is compiled: the interface library snug_options carries warnings, floating-point rules, the
+# instruction set and the sanitizers.
+
+add_library(snug_options INTERFACE)
+target_include_directories(snug_options INTERFACE "${CMAKE_SOURCE_DIR}/src")
+target_compile_options(snug_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  -Wno-sign-conversion -fno-math-errno -fno-trapping-math -ffp-contract=fast)
+if(SNUG_WERROR)
+  target_compile_options(snug_options INTERFACE -Werror)
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # AVX2 and FMA: every x86 machine that holds a supported card has them. main() checks before it starts.
+  target_compile_options(snug_options INTERFACE -march=x86-64-v3)
+endif()
+
+set(sanitizers)
+if(SNUG_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "The fuzz harnesses need clang: use 'make fuzz' or the preset 'fuzz' "
+      "(found ${CMAKE_CXX_COMPILER_ID})")
+  endif()
+  # fuzzer-no-link gives every layer the coverage that guides libFuzzer; only the harnesses get its main().
+  set(sanitizers -fsanitize=fuzzer-no-link,address,undefined)
+elseif(SNUG_SANITIZE)
+  set(sanitizers -fsanitize=address,undefined)
+endif()
+if(sanitizers)
+  target_compile_options(snug_options INTERFACE ${sanitizers} -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer -D_GLIBCXX_ASSERTIONS)
+  target_link_options(snug_options INTERFACE ${sanitizers})
+endif()
+
+if(SNUG_CUDA AND NOT EXISTS "${CMAKE_SOURCE_DIR}/src/backend/cuda")
+  message(FATAL_ERROR "SNUG_CUDA is ON, but there is no src/backend/cuda in this tree: the CUDA backend is "
+    "not part of this version. Use the preset 'release' for the CPU.")
+endif()
