@@ -36,6 +36,9 @@ const OpRow& row_of(OpKind kind);
 // Verifies the program's rules and every op's shapes; SNUG_CHECKs, as a violation is a bug in a pass.
 void verify_with_shapes(const Program& program);
 
+// One line a buffer and an op, for people and golden files.
+std::string to_text(const Program& program);
+
 // Cost at the planned (maximum) sizes.
 OpCost cost_of(const Program& program, const Op& op);
 

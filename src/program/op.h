@@ -134,6 +134,7 @@ struct Op {
   Attributes attributes = {};
   std::string name = {};  // the place in the model, e.g. "layers.3.mlp.down"
   int layer = kNoLayer;
+  bool is_backward = false;  // belongs to the gradient computation (ops made again for it included)
   BufferId workspace = kNoBuffer;
 
   bool accumulates_output(size_t i) const { return i < 32 && (accumulates >> i & 1U) != 0; }

@@ -39,7 +39,4 @@ void verify(const Program& program);
 // The same rules; returns the first violation as text, "" if there is none (for tests of the rules).
 std::string find_violation(const Program& program);
 
-// One line a buffer and an op, for people and golden files.
-std::string to_text(const Program& program);
-
 }  // namespace snug

@@ -1,0 +1,138 @@
+// Rotary positions and attention over variable-length sequences laid end to end.
+#include <algorithm>
+
+#include "ops/rows.h"
+#include "ops/shapes.h"
+
+namespace snug {
+namespace {
+
+std::string check_rope(const Program& program, const Op& op) {
+  const Buffer* x = input_of(program, op, 0);
+  const auto& attributes = attributes_of<RopeAttributes>(op);
+  if (x == nullptr || x->dims.size() != 2) {
+    return "needs x [T,C]";
+  }
+  if (attributes.head_dim % 2 != 0 || attributes.rotated_heads * attributes.head_dim > columns_of(*x)) {
+    return "the rotated heads do not fit the row";
+  }
+  std::string problem =
+      find_mismatch({{"positions", input_of(program, op, 1), {x->dims[0]}},
+                     {"frequencies", input_of(program, op, 2), {fixed(attributes.head_dim / 2)}},
+                     {"y", output_of(program, op, 0), x->dims}});
+  return problem.empty() ? find_dtype_mismatch({x, output_of(program, op, 0)}) : problem;
+}
+
+// A rotation's gradient is the rotation back.
+void rope_gradient(const Op& op, Gradients& gradients) {
+  if (!gradients.wanted(op.inputs[0])) {
+    return;
+  }
+  RopeAttributes attributes = attributes_of<RopeAttributes>(op);
+  attributes.inverse = !attributes.inverse;
+  Gradients::Target target = gradients.target(op.inputs[0]);
+  gradients.append(OpKind::rope, {gradients.of(op.outputs[0]), op.inputs[1], op.inputs[2]}, {target},
+                   attributes);
+}
+
+OpCost cost_of_rope(const Program& program, const Op& op) {
+  return streaming_cost(program, op, 3);
+}
+
+std::string check_heads(const AttentionAttributes& attributes, const Buffer* q, const Buffer* kv) {
+  if (q == nullptr || kv == nullptr || q->dims.size() != 2 || kv->dims.size() != 2) {
+    return "needs q [T,C] and kv [Tk,C]";
+  }
+  if (attributes.kv_heads <= 0 || attributes.heads % attributes.kv_heads != 0) {
+    return "heads must be a multiple of kv_heads";
+  }
+  int64_t kv_width = attributes.kv_heads * attributes.head_dim;
+  bool fits = attributes.q_column + attributes.heads * attributes.head_dim <= columns_of(*q) &&
+              std::max(attributes.k_column, attributes.v_column) + kv_width <= columns_of(*kv);
+  return fits ? find_dtype_mismatch({q, kv}) : "the heads reach past the row";
+}
+
+std::string check_attention(const Program& program, const Op& op) {
+  const auto& attributes = attributes_of<AttentionAttributes>(op);
+  const Buffer* q = input_of(program, op, 0);
+  std::string problem = check_heads(attributes, q, input_of(program, op, 1));
+  if (!problem.empty()) {
+    return problem;
+  }
+  return find_mismatch(
+      {{"o", output_of(program, op, 0), {q->dims[0], fixed(attributes.heads * attributes.head_dim)}},
+       {"lse", output_of(program, op, 1), {q->dims[0], fixed(attributes.heads)}}});
+}
+
+void attention_gradient(const Op& op, Gradients& gradients) {
+  BufferId q = op.inputs[0];
+  BufferId kv = op.inputs[1];
+  if (!gradients.wanted(q) && !gradients.wanted(kv)) {
+    return;
+  }
+  Gradients::Target dq = gradients.target(q);
+  // Fused queries, keys and values are one buffer: the op writes all of its columns once.
+  Gradients::Target dkv = q == kv ? dq : gradients.target(kv);
+  gradients.append(
+      OpKind::attention_backward,
+      {q, kv, op.inputs[2], op.inputs[3], op.outputs[0], op.outputs[1], gradients.of(op.outputs[0])},
+      {dq, dkv}, op.attributes);
+}
+
+std::string check_attention_backward(const Program& program, const Op& op) {
+  const auto& attributes = attributes_of<AttentionAttributes>(op);
+  const Buffer* q = input_of(program, op, 0);
+  const Buffer* kv = input_of(program, op, 1);
+  std::string problem = check_heads(attributes, q, kv);
+  if (!problem.empty()) {
+    return problem;
+  }
+  if (op.accumulates != 0) {
+    return "writes gradients, and cannot add to them";
+  }
+  Dims out = {q->dims[0], fixed(attributes.heads * attributes.head_dim)};
+  return find_mismatch({{"o", input_of(program, op, 4), out},
+                        {"do", input_of(program, op, 6), out},
+                        {"dq", output_of(program, op, 0), q->dims},
+                        {"dkv", output_of(program, op, 1), kv->dims}});
+}
+
+// The longest sequence bounds the work; at planning time only the total is known, so one sequence is assumed.
+double score_flops(const Program& program, const Op& op) {
+  const auto& attributes = attributes_of<AttentionAttributes>(op);
+  double queries = static_cast<double>(rows_of(program.buffer(op.inputs[0])));
+  double keys = static_cast<double>(rows_of(program.buffer(op.inputs[1])));
+  double sequences = std::max(1.0, static_cast<double>(rows_of(program.buffer(op.inputs[2]))) - 1.0);
+  double share = attributes.causal ? 0.5 : 1.0;
+  return 4.0 * share * queries * keys / sequences *
+         static_cast<double>(attributes.heads * attributes.head_dim);
+}
+
+OpCost cost_of_attention(const Program& program, const Op& op) {
+  return {score_flops(program, op), touched_bytes(program, op)};
+}
+OpCost cost_of_attention_backward(const Program& program, const Op& op) {
+  return {2.5 * score_flops(program, op), touched_bytes(program, op)};
+}
+
+}  // namespace
+
+const OpRow kRopeRow = {.kind = OpKind::rope,
+                        .name = "rope",
+                        .find_shape_problem = check_rope,
+                        .append_gradient = rope_gradient,
+                        .cost = cost_of_rope,
+                        .in_place = true};
+
+const OpRow kAttentionRow = {.kind = OpKind::attention,
+                             .name = "attention",
+                             .find_shape_problem = check_attention,
+                             .append_gradient = attention_gradient,
+                             .cost = cost_of_attention};
+
+const OpRow kAttentionBackwardRow = {.kind = OpKind::attention_backward,
+                                     .name = "attention_backward",
+                                     .find_shape_problem = check_attention_backward,
+                                     .cost = cost_of_attention_backward};
+
+}  // namespace snug

@@ -1,0 +1,96 @@
+// linear: y = scale * x W^T + bias, the product that nearly all time goes to.
+#include "ops/rows.h"
+#include "ops/shapes.h"
+
+namespace snug {
+namespace {
+
+// x [T,in] and W [out,in] meet y [T,out]; each may be a gradient.
+std::string check_product(const Buffer* x, const Buffer* w, const Buffer* y) {
+  if (w == nullptr || w->dims.size() != 2 || x == nullptr || x->dims.size() != 2) {
+    return "needs x [T,in] and W [out,in]";
+  }
+  std::string problem =
+      find_mismatch({{"x", x, {x->dims[0], w->dims[1]}}, {"y", y, {x->dims[0], w->dims[0]}}});
+  return problem.empty() ? find_dtype_mismatch({x, y}) : problem;
+}
+
+std::string check_linear(const Program& program, const Op& op) {
+  const Buffer* w = input_of(program, op, 1);
+  std::string problem = check_product(input_of(program, op, 0), w, output_of(program, op, 0));
+  return problem.empty() ? find_mismatch({{"bias", input_of(program, op, 2), {w->dims[0]}, true}}) : problem;
+}
+
+void gradient(const Op& op, Gradients& gradients) {
+  BufferId x = op.inputs[0];
+  BufferId w = op.inputs[1];
+  BufferId bias = op.inputs.size() > 2 ? op.inputs[2] : kNoBuffer;
+  BufferId dy = gradients.of(op.outputs[0]);
+  // The weight's gradient comes first: afterwards x is no longer needed.
+  if (gradients.wanted(w) || gradients.wanted(bias)) {
+    gradients.append(OpKind::linear_backward_weight, {dy, x}, {gradients.target(w), gradients.target(bias)},
+                     op.attributes);
+  }
+  if (gradients.wanted(x)) {
+    gradients.append(OpKind::linear_backward_input, {dy, w}, {gradients.target(x)}, op.attributes);
+  }
+}
+
+std::string check_backward_input(const Program& program, const Op& op) {
+  return check_product(output_of(program, op, 0), input_of(program, op, 1), input_of(program, op, 0));
+}
+
+std::string check_backward_weight(const Program& program, const Op& op) {
+  const Buffer* dy = input_of(program, op, 0);
+  const Buffer* x = input_of(program, op, 1);
+  if (dy == nullptr || x == nullptr || dy->dims.size() != 2 || x->dims.size() != 2 ||
+      dy->dims[0] != x->dims[0]) {
+    return "needs dy [T,out] and x [T,in]";
+  }
+  std::string problem = find_mismatch({{"dW", output_of(program, op, 0), {dy->dims[1], x->dims[1]}, true},
+                                       {"dbias", output_of(program, op, 1), {dy->dims[1]}, true}});
+  return problem.empty() ? find_dtype_mismatch({dy, x}) : problem;
+}
+
+OpCost product_cost(const Program& program, const Op& op, double elements_of_y, double inner) {
+  return {2.0 * elements_of_y * inner, touched_bytes(program, op)};
+}
+
+OpCost cost_of_linear(const Program& program, const Op& op) {
+  const Buffer& w = program.buffer(op.inputs[1]);
+  return product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
+                      static_cast<double>(columns_of(w)));
+}
+
+OpCost cost_of_backward_input(const Program& program, const Op& op) {
+  const Buffer& w = program.buffer(op.inputs[1]);
+  return product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
+                      static_cast<double>(rows_of(w)));
+}
+
+OpCost cost_of_backward_weight(const Program& program, const Op& op) {
+  const Buffer& dy = program.buffer(op.inputs[0]);
+  const Buffer& x = program.buffer(op.inputs[1]);
+  return product_cost(program, op, static_cast<double>(dy.max_elements()),
+                      static_cast<double>(columns_of(x)));
+}
+
+}  // namespace
+
+const OpRow kLinearRow = {.kind = OpKind::linear,
+                          .name = "linear",
+                          .find_shape_problem = check_linear,
+                          .append_gradient = gradient,
+                          .cost = cost_of_linear};
+
+const OpRow kLinearBackwardInputRow = {.kind = OpKind::linear_backward_input,
+                                       .name = "linear_backward_input",
+                                       .find_shape_problem = check_backward_input,
+                                       .cost = cost_of_backward_input};
+
+const OpRow kLinearBackwardWeightRow = {.kind = OpKind::linear_backward_weight,
+                                        .name = "linear_backward_weight",
+                                        .find_shape_problem = check_backward_weight,
+                                        .cost = cost_of_backward_weight};
+
+}  // namespace snug

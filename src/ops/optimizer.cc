@@ -1,0 +1,51 @@
+// The update: one norm over all gradients, then one pass over all trainable parameters.
+#include "ops/rows.h"
+#include "ops/shapes.h"
+
+namespace snug {
+namespace {
+
+std::string check_norm(const Program& program, const Op& op) {
+  if (op.inputs.empty()) {
+    return "needs gradients";
+  }
+  return find_mismatch({{"norm", output_of(program, op, 0), {fixed(1)}}});
+}
+
+// Inputs: n gradients, scalars, norm. Outputs: n parameters, n first and n second moments, n copies?.
+std::string check_adamw(const Program& program, const Op& op) {
+  const auto& attributes = attributes_of<AdamwAttributes>(op);
+  size_t n = attributes.weight_decay.size();
+  size_t groups = attributes.has_copies ? 4 : 3;
+  if (op.inputs.size() != n + 2 || op.outputs.size() != groups * n) {
+    return "the lists of parameters, moments and gradients differ in length";
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const Buffer* gradient = input_of(program, op, i);
+    for (size_t group = 0; group < groups; ++group) {
+      std::string problem = find_mismatch({{"state", output_of(program, op, group * n + i), gradient->dims}});
+      if (!problem.empty()) {
+        return problem;
+      }
+    }
+  }
+  return find_mismatch({{"scalars", input_of(program, op, n), {fixed(3)}},
+                        {"norm", input_of(program, op, n + 1), {fixed(1)}}});
+}
+
+OpCost cost_of_update(const Program& program, const Op& op) {
+  double bytes = touched_bytes(program, op);
+  return {bytes, 2.0 * bytes};
+}
+
+}  // namespace
+
+const OpRow kGradientNormRow = {.kind = OpKind::gradient_norm,
+                                .name = "gradient_norm",
+                                .find_shape_problem = check_norm,
+                                .cost = cost_of_update};
+
+const OpRow kAdamwRow = {
+    .kind = OpKind::adamw, .name = "adamw", .find_shape_problem = check_adamw, .cost = cost_of_update};
+
+}  // namespace snug

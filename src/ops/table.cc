@@ -1,0 +1,59 @@
+// The table itself, and what is derived from it.
+#include "ops/table.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "ops/rows.h"
+
+namespace snug {
+
+const OpRow& row_of(OpKind kind) {
+  static const std::array<const OpRow*, kOpKindCount> kRows = {
+      &kEmbeddingRow,
+      &kEmbeddingBackwardRow,
+      &kRmsNormRow,
+      &kRmsNormBackwardRow,
+      &kAddRmsNormRow,
+      &kLinearRow,
+      &kLinearBackwardInputRow,
+      &kLinearBackwardWeightRow,
+      &kLoraUpRow,
+      &kLoraUpBackwardInputRow,
+      &kLoraUpBackwardWeightRow,
+      &kRopeRow,
+      &kAttentionRow,
+      &kAttentionBackwardRow,
+      &kGatedActivationRow,
+      &kGatedActivationBackwardRow,
+      &kAddRow,
+      &kDropoutRow,
+      &kLossHeadRow,
+      &kLossHeadGradientRow,
+      &kSelectRowsRow,
+      &kCacheWriteRow,
+      &kCopyRow,
+      &kFillRow,
+      &kGradientNormRow,
+      &kAdamwRow,
+  };
+  const OpRow& row = *kRows[static_cast<size_t>(kind)];
+  SNUG_CHECK(row.kind == kind, "the op table is not in the order of OpKind");
+  return row;
+}
+
+void verify_with_shapes(const Program& program) {
+  verify(program);
+  for (const Op& op : program.ops) {
+    const OpRow& row = row_of(op.kind);
+    std::string problem = row.find_shape_problem(program, op);
+    SNUG_CHECK(problem.empty(), "program \"" + program.name + "\", op \"" + op.name + "\" (" +
+                                    std::string(row.name) + "): " + problem);
+  }
+}
+
+OpCost cost_of(const Program& program, const Op& op) {
+  return row_of(op.kind).cost(program, op);
+}
+
+}  // namespace snug
