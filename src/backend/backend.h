@@ -46,6 +46,10 @@ class Backend {
   // Scratch memory that the kernel needs at the planned sizes.
   virtual int64_t workspace_bytes(const Program& program, const Op& op) const = 0;
 
+  // The arena that stands for `home` here. Where host and device are one memory, all homes are one arena, and
+  // what is staged at one time shares its bytes with what is computed at another.
+  virtual Home home_of(Home home) const { return home; }
+
   // Takes one arena. Called once a home; the memory is released with the backend.
   virtual std::byte* allocate_arena(Home home, int64_t bytes) = 0;
   // What allocate_arena has really taken, as the backend's own allocator counts it.

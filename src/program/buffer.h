@@ -39,6 +39,7 @@ enum class Lifetime : uint8_t {
   temporary,   // from its first write to its last use within one program
   input,       // filled by the host before the first op; until its last use
   output,      // from its first write to the end of the program, for the host to read
+  phase,       // throughout its program and across its repeated executions (a kv-cache)
   persistent,  // across programs: all programs that name it share its memory
 };
 
@@ -88,6 +89,7 @@ struct Buffer {
   Lifetime lifetime = Lifetime::temporary;
   Home home = Home::device;
   std::vector<TensorPart> parts = {};  // of weights only
+  std::vector<float> constant = {};    // contents that come with the program, such as frequencies
   bool trainable = false;
 
   int64_t max_elements() const;

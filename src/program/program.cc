@@ -66,11 +66,12 @@ std::vector<Interval> lifetimes(const Program& program) {
     Lifetime lifetime = program.buffers[id].lifetime;
     bool used = intervals[id].first >= 0;
     // The host fills inputs and persistent buffers even where no op reads them.
-    if (lifetime == Lifetime::input || lifetime == Lifetime::persistent) {
+    bool whole_program = lifetime == Lifetime::phase || lifetime == Lifetime::persistent;
+    if (lifetime == Lifetime::input || whole_program) {
       intervals[id].first = 0;
       intervals[id].last = std::max(intervals[id].last, 0);
     }
-    if (lifetime == Lifetime::persistent || (lifetime == Lifetime::output && used)) {
+    if (whole_program || (lifetime == Lifetime::output && used)) {
       intervals[id].last = std::max(static_cast<int>(program.ops.size()) - 1, 0);
     }
   }

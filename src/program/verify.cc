@@ -37,9 +37,13 @@ class Verifier {
           return fmt::format("buffer \"{}\" has a dimension of {}", buffer.name, dim.max);
         }
       }
-      written_[id] = buffer.lifetime == Lifetime::input || buffer.lifetime == Lifetime::persistent;
+      written_[id] = buffer.lifetime == Lifetime::input || outlives_execution(buffer);
     }
     return "";
+  }
+
+  static bool outlives_execution(const Buffer& buffer) {
+    return buffer.lifetime == Lifetime::persistent || buffer.lifetime == Lifetime::phase;
   }
 
   bool in_range(BufferId id) const { return id >= 0 && id < static_cast<BufferId>(program_.buffers.size()); }
@@ -69,7 +73,7 @@ class Verifier {
       if (op.accumulates_output(i) && !is_written) {
         return fmt::format("adds to \"{}\" before it is written", program_.buffer(id).name);
       }
-      bool may_overwrite = program_.buffer(id).lifetime == Lifetime::persistent || own_outputs.contains(id);
+      bool may_overwrite = outlives_execution(program_.buffer(id)) || own_outputs.contains(id);
       if (!op.accumulates_output(i) && is_written && !may_overwrite) {
         return fmt::format("writes \"{}\" a second time", program_.buffer(id).name);
       }

@@ -1,0 +1,47 @@
+// The kv-cache.
+#include "compile/kv_cache.h"
+
+#include "base/check.h"
+#include "ops/table.h"
+#include "program/builder.h"
+
+namespace snug {
+
+Program add_kv_cache(Program forward, int64_t max_cached_tokens) {
+  std::vector<Op> ops = std::move(forward.ops);
+  forward.ops.clear();
+  Builder builder(std::move(forward));
+  const Dims token_dims = builder.buffer(builder.program().find("ids")).dims;
+  BufferId slots = builder.input("slots", DType::i32, token_dims);
+  BufferId cached_offsets = builder.input("cached_offsets", DType::i32, {{Extent::offsets, 2}});
+  for (Op& op : ops) {
+    if (op.kind != OpKind::attention || op.inputs[0] != op.inputs[1]) {
+      builder.program().ops.push_back(std::move(op));
+      continue;
+    }
+    AttentionAttributes attributes = attributes_of<AttentionAttributes>(op);
+    int64_t kv_width = attributes.kv_heads * attributes.head_dim;
+    SNUG_CHECK(attributes.v_column == attributes.k_column + kv_width,
+               "values follow keys in the fused buffer");
+    BufferId cache = builder.program().add_buffer(
+        {.name = op.name + ".cache",
+         .dtype = builder.buffer(op.inputs[1]).dtype,
+         .dims = {{Extent::cached_tokens, max_cached_tokens}, fixed(2 * kv_width)},
+         .role = Role::kv_cache,
+         .lifetime = Lifetime::phase});
+    Op& write = builder.append(OpKind::cache_write, op.name + ".cache", {op.inputs[1], slots}, {cache},
+                               CacheAttributes{attributes.k_column});
+    write.layer = op.layer;
+    attributes.k_column = 0;
+    attributes.v_column = kv_width;
+    op.inputs[1] = cache;
+    op.inputs[3] = cached_offsets;
+    op.attributes = attributes;
+    builder.program().ops.push_back(std::move(op));
+  }
+  Program program = builder.finish();
+  verify_with_shapes(program);
+  return program;
+}
+
+}  // namespace snug

@@ -1,0 +1,151 @@
+// Which passes make which phase.
+#include "compile/phases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/adapters.h"
+#include "compile/backward.h"
+#include "compile/fuse.h"
+#include "compile/kv_cache.h"
+#include "compile/optimizer.h"
+#include "compile/recompute.h"
+#include "ops/table.h"
+#include "program/builder.h"
+
+namespace snug {
+namespace {
+
+// Files stream through this much memory, whatever their size.
+constexpr int64_t kLargestStagingBytes = int64_t{16} << 20;
+
+// Weights pass through staging as the file has them and as the arena wants them; fp32 is the widest of both.
+int64_t staging_bytes(const std::vector<const Program*>& programs) {
+  int64_t largest = 1;
+  for (const Program* program : programs) {
+    for (const Buffer& buffer : program->buffers) {
+      if (buffer.lifetime == Lifetime::persistent && !buffer.parts.empty()) {
+        largest = std::max(largest, buffer.max_elements() * size_of(DType::f32));
+      }
+    }
+  }
+  return std::min(largest, kLargestStagingBytes);
+}
+
+BufferId add_staging(Builder& builder, int64_t bytes) {
+  return builder.program().add_buffer({.name = "staging",
+                                       .dtype = DType::u8,
+                                       .dims = {fixed(bytes)},
+                                       .role = Role::staging,
+                                       .lifetime = Lifetime::phase,
+                                       .home = Home::pinned});
+}
+
+// Weights are streamed in by the host; what training adds to them starts at zero.
+Program build_load(const std::vector<const Program*>& programs) {
+  Builder builder(kLoadPhase);
+  add_staging(builder, staging_bytes(programs));
+  std::vector<BufferId> zeroed;
+  for (const Program* program : programs) {
+    for (const Buffer& buffer : program->buffers) {
+      if (buffer.lifetime != Lifetime::persistent || builder.program().find(buffer.name) != kNoBuffer) {
+        continue;
+      }
+      BufferId id = builder.program().add_buffer(buffer);
+      bool starts_at_zero = buffer.role == Role::gradients || buffer.role == Role::optimizer_states ||
+                            buffer.role == Role::batch;
+      if (starts_at_zero) {
+        zeroed.push_back(id);
+      }
+    }
+  }
+  if (!zeroed.empty()) {
+    builder.append(OpKind::fill, "zero", {}, std::move(zeroed), FillAttributes{});
+  }
+  Program program = builder.finish();
+  verify_with_shapes(program);
+  return program;
+}
+
+Program build_save(const std::vector<const Program*>& programs) {
+  Builder builder(kSavePhase);
+  add_staging(builder, staging_bytes(programs));
+  return builder.finish();
+}
+
+struct MicroBatch {
+  const char* name;
+  int64_t sequences;
+  bool training;
+};
+
+Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const MicroBatch& batch) {
+  ForwardOptions options{.program_name = batch.name,
+                         .goal = Goal::loss,
+                         .dtype = run_dtype(recipe, spec),
+                         .max_tokens = batch.sequences * recipe.data.max_length,
+                         .max_sequences = batch.sequences,
+                         .loss_chunk_tokens = recipe.memory.loss_chunk_tokens};
+  Program program = build_forward(spec, options);
+  if (recipe.lora) {
+    return add_adapters(std::move(program), {*recipe.lora, batch.training});
+  }
+  for (Buffer& buffer : program.buffers) {
+    buffer.trainable = !buffer.parts.empty();
+  }
+  return program;
+}
+
+void require_layer_policies(const Recipe& recipe, const ModelSpec& spec) {
+  size_t count = recipe.memory.recompute.size();
+  if (count > 1 && count != static_cast<size_t>(spec.layers)) {
+    throw bad_input(
+        fmt::format("memory.recompute lists {} policies, but the model has {} layers: give one policy "
+                    "for all, or one a layer",
+                    count, spec.layers));
+  }
+}
+
+}  // namespace
+
+DType run_dtype(const Recipe& recipe, const ModelSpec& spec) {
+  return recipe.model.dtype.value_or(spec.dtype.value_or(DType::f32));
+}
+
+std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec) {
+  require_layer_policies(recipe, spec);
+  const TrainingSection& training = recipe.training;
+  Program train = build_loss_program(recipe, spec, {kTrainPhase, training.per_device_train_batch_size, true});
+  train = add_backward(std::move(train));
+  train = apply_recompute(std::move(train), recipe.memory.recompute);
+  train = fuse_additions(std::move(train));
+  Program update = build_update(train, training);
+  Program evaluate =
+      build_loss_program(recipe, spec, {kEvaluatePhase, training.per_device_eval_batch_size, false});
+  evaluate = fuse_additions(std::move(evaluate));
+
+  std::vector<const Program*> all = {&train, &update, &evaluate};
+  Program load = build_load(all);
+  Program save = build_save(all);
+  return {std::move(load), std::move(train), std::move(update), std::move(evaluate), std::move(save)};
+}
+
+std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationOptions& options) {
+  ForwardOptions forward{.program_name = kGeneratePhase,
+                         .goal = Goal::logits,
+                         .dtype = options.dtype,
+                         .max_tokens = options.max_prompt_tokens,
+                         .max_sequences = 1};
+  Program generate = build_forward(spec, forward);
+  if (options.lora != nullptr) {
+    generate = add_adapters(std::move(generate), {*options.lora, false});
+  }
+  generate = add_kv_cache(std::move(generate), options.max_total_tokens);
+  generate = fuse_additions(std::move(generate));
+  Program load = build_load({&generate});
+  return {std::move(load), std::move(generate)};
+}
+
+}  // namespace snug

@@ -1,0 +1,24 @@
+// A model family: how to read its config and how to write its forward program. One row, one file.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/json.h"
+#include "model/model_spec.h"
+
+namespace snug {
+
+struct Family {
+  std::string_view name;
+  std::vector<std::string_view> architectures;
+  void (*read_config)(const Json& config, const std::string& path, ModelSpec& spec);
+  Program (*build_forward)(const ModelSpec& spec, const ForwardOptions& options);
+};
+
+extern const Family kLlamaFamily;
+
+const std::vector<const Family*>& families();
+
+}  // namespace snug

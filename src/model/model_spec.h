@@ -1,0 +1,62 @@
+// The shape of a model, as its config.json gives it. No weights, no memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "program/program.h"
+
+namespace snug {
+
+struct ModelSpec {
+  std::string family;        // "llama"
+  std::string architecture;  // "LlamaForCausalLM"
+  std::string source;        // the config's path, for messages
+  int64_t vocabulary = 0;
+  int64_t width = 0;  // hidden_size
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t inner_width = 0;  // intermediate_size
+  int64_t max_positions = 0;
+  double norm_epsilon = 1e-6;
+  double rope_theta = 10000;
+  double initializer_range = 0.02;  // standard deviation of fresh weights
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  bool tied_embeddings = false;
+  std::optional<DType> dtype;  // what the weights were saved as
+};
+
+enum class Goal {
+  loss,    // cross-entropy of every position against its target
+  logits,  // of the last position of each sequence
+};
+
+// Sizes of the forward program to build: everything that is not the model itself.
+struct ForwardOptions {
+  std::string program_name = "forward";
+  Goal goal = Goal::loss;
+  DType dtype = DType::f32;
+  int64_t max_tokens = 0;         // in a micro-batch
+  int64_t max_sequences = 0;      // in a micro-batch
+  int64_t loss_chunk_tokens = 0;  // 0: chosen
+};
+
+// Reads config.json's text; throws bad_input naming the key, and lists what is supported.
+ModelSpec parse_model_config(std::string_view text, const std::string& path);
+// `model`: a folder with a config.json.
+ModelSpec read_model_spec(const std::string& model);
+
+Program build_forward(const ModelSpec& spec, const ForwardOptions& options);
+
+// Parameters of the model's own weights (constants such as frequencies are none).
+int64_t count_parameters(const Program& program);
+// Elements of all trainable buffers.
+int64_t count_trainable(const Program& program);
+
+}  // namespace snug

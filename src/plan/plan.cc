@@ -1,0 +1,223 @@
+// Placement of persistent buffers first, of each phase's own buffers above them.
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "ops/table.h"
+#include "plan/packing.h"
+
+namespace snug {
+namespace {
+
+int64_t padded_bytes(const Buffer& buffer) {
+  return align_up(buffer.max_bytes());
+}
+
+// Gives every op the scratch buffer that this backend's kernel asks for, and every buffer a home it has.
+Program prepare(Program program, const Backend& backend) {
+  for (Buffer& buffer : program.buffers) {
+    buffer.home = backend.home_of(buffer.home);
+  }
+  for (size_t index = 0; index < program.ops.size(); ++index) {
+    std::string missing = backend.find_unsupported(program, program.ops[index]);
+    if (!missing.empty()) {
+      throw bad_input(fmt::format("op \"{}\": {}", program.ops[index].name, missing));
+    }
+    int64_t bytes = backend.workspace_bytes(program, program.ops[index]);
+    if (bytes > 0) {
+      program.ops[index].workspace = program.add_buffer({.name = fmt::format("workspace.{}", index),
+                                                         .dtype = DType::u8,
+                                                         .dims = {fixed(bytes)},
+                                                         .role = Role::workspace,
+                                                         .home = backend.home_of(Home::device)});
+    }
+  }
+  return program;
+}
+
+// Persistent buffers, in the order of their roles, each at one offset in all phases.
+class PersistentLayout {
+ public:
+  explicit PersistentLayout(const std::vector<Program>& programs) {
+    for (const Program& program : programs) {
+      for (const Buffer& buffer : program.buffers) {
+        if (buffer.lifetime == Lifetime::persistent) {
+          add(buffer);
+        }
+      }
+    }
+    std::stable_sort(order_.begin(), order_.end(),
+                     [](const Buffer* a, const Buffer* b) { return a->role < b->role; });
+    for (const Buffer* buffer : order_) {
+      int64_t& end = end_[static_cast<size_t>(buffer->home)];
+      offsets_[buffer->name] = end;
+      end += padded_bytes(*buffer);
+    }
+  }
+
+  int64_t offset(const std::string& name) const { return offsets_.at(name); }
+  int64_t end(Home home) const { return end_[static_cast<size_t>(home)]; }
+  const std::vector<const Buffer*>& buffers() const { return order_; }
+
+ private:
+  void add(const Buffer& buffer) {
+    auto [known, is_new] = known_.try_emplace(buffer.name, &buffer);
+    if (is_new) {
+      order_.push_back(&buffer);
+      return;
+    }
+    bool same = known->second->dtype == buffer.dtype && known->second->dims == buffer.dims &&
+                known->second->home == buffer.home;
+    SNUG_CHECK(same, "two phases disagree on the persistent buffer " + buffer.name);
+  }
+
+  std::map<std::string, const Buffer*> known_;
+  std::vector<const Buffer*> order_;
+  std::map<std::string, int64_t> offsets_;
+  std::array<int64_t, kHomeCount> end_{};
+};
+
+// Lets an in-place op's output take over its input's memory: both become one packing item.
+std::vector<BufferId> merge_in_place(const Program& program, const std::vector<Interval>& intervals) {
+  std::vector<BufferId> leader(program.buffers.size());
+  std::iota(leader.begin(), leader.end(), 0);
+  for (int index = 0; index < static_cast<int>(program.ops.size()); ++index) {
+    const Op& op = program.ops[static_cast<size_t>(index)];
+    if (!row_of(op.kind).in_place || op.accumulates_output(0)) {
+      continue;
+    }
+    BufferId from = op.inputs[0];
+    BufferId to = op.outputs[0];
+    const Buffer& source = program.buffer(from);
+    const Buffer& target = program.buffer(to);
+    bool both_temporary = source.lifetime == Lifetime::temporary && target.lifetime == Lifetime::temporary;
+    bool handed_over = intervals[static_cast<size_t>(from)].last == index &&
+                       intervals[static_cast<size_t>(to)].first == index;
+    bool read_once = std::count(op.inputs.begin(), op.inputs.end(), from) == 1;
+    bool same_size = padded_bytes(source) == padded_bytes(target) && source.home == target.home;
+    if (both_temporary && handed_over && read_once && same_size) {
+      leader[static_cast<size_t>(to)] = leader[static_cast<size_t>(from)];
+    }
+  }
+  return leader;
+}
+
+void place_on_arena(PhasePlan& phase, Home home, int64_t base, const std::vector<Interval>& intervals) {
+  const Program& program = phase.program;
+  std::vector<BufferId> leader = merge_in_place(program, intervals);
+  std::vector<PackItem> items;
+  std::vector<int> item_of(program.buffers.size(), -1);
+  for (size_t id = 0; id < program.buffers.size(); ++id) {
+    const Buffer& buffer = program.buffers[id];
+    if (buffer.home != home || buffer.lifetime == Lifetime::persistent || intervals[id].first < 0) {
+      continue;
+    }
+    int& item = item_of[static_cast<size_t>(leader[id])];
+    if (item < 0) {
+      item = static_cast<int>(items.size());
+      items.push_back({intervals[id], padded_bytes(buffer)});
+    } else {
+      Interval& merged = items[static_cast<size_t>(item)].interval;
+      merged.first = std::min(merged.first, intervals[id].first);
+      merged.last = std::max(merged.last, intervals[id].last);
+    }
+    item_of[id] = item;
+  }
+  Packing packing = pack(items);
+  for (size_t id = 0; id < program.buffers.size(); ++id) {
+    if (item_of[id] >= 0 && program.buffers[id].home == home) {
+      phase.offsets[id] = base + packing.offsets[static_cast<size_t>(item_of[id])];
+    }
+  }
+  phase.arenas[static_cast<size_t>(home)] = {base + packing.bytes, base + packing.lower_bound_bytes};
+  if (home != Home::device) {
+    return;
+  }
+  if (!program.ops.empty()) {
+    phase.peak_op = program.ops[static_cast<size_t>(packing.peak_index)].name;
+  }
+  std::vector<bool> counted(items.size(), false);
+  for (size_t id = 0; id < program.buffers.size(); ++id) {
+    bool live = item_of[id] >= 0 && intervals[id].first <= packing.peak_index &&
+                packing.peak_index <= intervals[id].last;
+    if (live && !counted[static_cast<size_t>(item_of[id])]) {
+      counted[static_cast<size_t>(item_of[id])] = true;
+      phase.live_at_peak.push_back(static_cast<BufferId>(id));
+      phase.role_bytes[static_cast<size_t>(program.buffers[id].role)] += padded_bytes(program.buffers[id]);
+    }
+  }
+  std::stable_sort(phase.live_at_peak.begin(), phase.live_at_peak.end(), [&](BufferId a, BufferId b) {
+    return padded_bytes(program.buffer(a)) > padded_bytes(program.buffer(b));
+  });
+}
+
+PhasePlan place(Program program, const PersistentLayout& persistent) {
+  PhasePlan phase;
+  phase.program = std::move(program);
+  phase.offsets.assign(phase.program.buffers.size(), -1);
+  for (size_t id = 0; id < phase.program.buffers.size(); ++id) {
+    const Buffer& buffer = phase.program.buffers[id];
+    if (buffer.lifetime == Lifetime::persistent) {
+      phase.offsets[id] = persistent.offset(buffer.name);
+    }
+  }
+  std::vector<Interval> intervals = lifetimes(phase.program);
+  for (int home = 0; home < kHomeCount; ++home) {
+    place_on_arena(phase, static_cast<Home>(home), persistent.end(static_cast<Home>(home)), intervals);
+  }
+  for (const Buffer* buffer : persistent.buffers()) {
+    if (buffer->home == Home::device) {
+      phase.role_bytes[static_cast<size_t>(buffer->role)] += padded_bytes(*buffer);
+    }
+  }
+  phase.packing_loss_bytes = phase.device().peak_bytes -
+                             std::accumulate(phase.role_bytes.begin(), phase.role_bytes.end(), int64_t{0});
+  return phase;
+}
+
+}  // namespace
+
+const PhasePlan& Plan::phase(std::string_view name) const {
+  auto found =
+      std::find_if(phases.begin(), phases.end(), [&](const PhasePlan& p) { return p.name() == name; });
+  SNUG_CHECK(found != phases.end(), "no phase is named " + std::string(name));
+  return *found;
+}
+
+const PhasePlan& Plan::largest_phase() const {
+  return *std::max_element(phases.begin(), phases.end(), [](const PhasePlan& a, const PhasePlan& b) {
+    return a.device().peak_bytes < b.device().peak_bytes;
+  });
+}
+
+Plan make_plan(std::vector<Program> programs, const Backend& backend, int64_t limit_bytes) {
+  Plan plan;
+  plan.backend = backend.name();
+  plan.context_bytes = backend.context_bytes();
+  plan.limit_bytes = limit_bytes;
+  for (Program& program : programs) {
+    program = prepare(std::move(program), backend);
+  }
+  PersistentLayout persistent(programs);
+  for (const Buffer* buffer : persistent.buffers()) {
+    bool is_parameter = buffer->role == Role::base_weights && !buffer->parts.empty();
+    plan.parameters += is_parameter ? buffer->max_elements() : 0;
+    plan.trainable_parameters += buffer->trainable ? buffer->max_elements() : 0;
+  }
+  for (const Program& program : programs) {
+    plan.phases.push_back(place(program, persistent));
+    for (size_t home = 0; home < plan.arena_bytes.size(); ++home) {
+      plan.arena_bytes[home] = std::max(plan.arena_bytes[home], plan.phases.back().arenas[home].peak_bytes);
+    }
+  }
+  return plan;
+}
+
+}  // namespace snug

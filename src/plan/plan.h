@@ -1,0 +1,56 @@
+// The plan: every buffer of every phase at its place. It is printed, written as JSON, and executed; the
+// executor takes its addresses from here and from nowhere else.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+#include "program/program.h"
+
+namespace snug {
+
+// One phase on one arena.
+struct ArenaUse {
+  int64_t peak_bytes = 0;         // persistent buffers and the packed rest
+  int64_t lower_bound_bytes = 0;  // no packing of this phase could be smaller
+};
+
+struct PhasePlan {
+  Program program;               // with the backend's workspaces
+  std::vector<int64_t> offsets;  // by BufferId, within the arena of the buffer's home
+  std::array<ArenaUse, kHomeCount> arenas{};
+  std::string peak_op;                           // at which most device bytes are live; "" if there is no op
+  std::vector<BufferId> live_at_peak;            // largest first
+  std::array<int64_t, kRoleCount> role_bytes{};  // live at that op
+  int64_t packing_loss_bytes = 0;                // device peak less the sum of role_bytes
+
+  const std::string& name() const { return program.name; }
+  const ArenaUse& device() const { return arenas[static_cast<size_t>(Home::device)]; }
+};
+
+struct Plan {
+  std::string backend;
+  std::vector<PhasePlan> phases;
+  std::array<int64_t, kHomeCount> arena_bytes{};
+  int64_t context_bytes = 0;  // what the driver takes beside the arena
+  int64_t limit_bytes = 0;
+  int64_t parameters = 0;
+  int64_t trainable_parameters = 0;
+
+  int64_t device_bytes() const { return arena_bytes[static_cast<size_t>(Home::device)]; }
+  int64_t peak_bytes() const { return device_bytes() + context_bytes; }
+  bool fits() const { return peak_bytes() <= limit_bytes; }
+  const PhasePlan& phase(std::string_view name) const;
+  // The phase whose device peak is the arena's size.
+  const PhasePlan& largest_phase() const;
+};
+
+// Places the buffers of all programs. Persistent buffers are shared by name. Throws bad_input for an op that
+// the backend cannot run.
+Plan make_plan(std::vector<Program> programs, const Backend& backend, int64_t limit_bytes);
+
+}  // namespace snug
