@@ -1,0 +1,374 @@
+#!/usr/bin/env python3
+"""Writes the reference values that snug's mathematics is tested against, from transformers and PEFT.
+
+    pip install -r tools/requirements-dev.txt
+    python tools/make_references.py
+
+Each folder below tests/goldens/references/ is one case: a tiny random Llama or an adapter on one, a batch, and
+the loss, gradients and text that Hugging Face's code gives for them. Everything is computed in float64 and stored
+as float32, so that the reference has next to no error of its own; the same values are computed once more by the
+untouched float32 code, and the script fails if the two disagree by more than float32 explains.
+"""
+
+import argparse
+import contextlib
+import json
+import random
+import shutil
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForCausalLM, get_linear_schedule_with_warmup
+from transformers.models.llama import modeling_llama
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+DEFAULT_OUTPUT = REPOSITORY / "tests" / "goldens" / "references"
+IGNORED = -100
+EOS = 2
+GENERATED_TOKENS = 20
+SEQUENCE_LENGTHS = (7, 1, 12, 5)  # the one of a single token has nothing to predict
+PROMPT_LENGTHS = (3, 1, 5, 1)  # their tokens are read but never predicted
+
+MODELS = {
+    "gqa_untied": dict(
+        hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=56,
+        vocab_size=67, tie_word_embeddings=False, rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+    ),
+    "mha_tied": dict(
+        hidden_size=24, num_attention_heads=3, num_key_value_heads=3, num_hidden_layers=1, intermediate_size=40,
+        vocab_size=101, tie_word_embeddings=True, rms_norm_eps=1e-6,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+    ),
+    "gqa_tied_headdim": dict(
+        hidden_size=40, num_attention_heads=2, num_key_value_heads=1, head_dim=16, num_hidden_layers=3,
+        intermediate_size=36, vocab_size=53, tie_word_embeddings=True, rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
+    ),
+}
+# Saved the way transformers 4 did (rope_theta, torch_dtype); the others as transformers 5 does (rope_parameters, dtype).
+OLD_STYLE_CONFIGS = ("mha_tied",)
+
+ALL_LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+ADAPTERS = {
+    "lora": dict(target_modules=ALL_LINEAR, use_rslora=False),
+    "lora_rslora": dict(target_modules=ALL_LINEAR, use_rslora=True),
+    "lora_query_value": dict(target_modules=["q_proj", "v_proj"], use_rslora=False),
+}
+LORA_BASE = "gqa_untied"
+TRAINING = dict(
+    steps=20, warmup_steps=3, learning_rate=1e-2, adam_beta1=0.9, adam_beta2=0.999, adam_epsilon=1e-8,
+    weight_decay=0.01, max_grad_norm=1.0, lr_scheduler_type="linear", gradient_accumulation_steps=2,
+)
+
+
+@contextlib.contextmanager
+def full_double_precision():
+    """Make the two places where transformers' Llama falls back to float32 keep float64 instead."""
+
+    def norm_forward(self, hidden):
+        variance = hidden.pow(2).mean(-1, keepdim=True)
+        return self.weight * (hidden * torch.rsqrt(variance + self.variance_epsilon))
+
+    def rope_forward(self, hidden, position_ids):
+        head_dim = 2 * self.inv_freq.numel()
+        exponents = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
+        frequencies = 1.0 / (self.config.rope_parameters["rope_theta"] ** exponents)
+        angles = position_ids[..., None].double() * frequencies
+        angles = torch.cat((angles, angles), dim=-1)
+        return angles.cos(), angles.sin()
+
+    norm, rope = modeling_llama.LlamaRMSNorm, modeling_llama.LlamaRotaryEmbedding
+    original = norm.forward, rope.forward
+    norm.forward, rope.forward = norm_forward, rope_forward
+    try:
+        yield
+    finally:
+        norm.forward, rope.forward = original
+
+
+def write_json(path, value):
+    """JSON with one line for each innermost list or object, so that differences stay readable."""
+    text = json.dumps(value, indent=1)
+    lines, open_line = [], None
+    for line in text.split("\n"):
+        stripped = line.strip()
+        if open_line is not None and not stripped.endswith(("[", "{")):
+            open_line += stripped if stripped[0] in "]}" else stripped + (" " if stripped.endswith(",") else "")
+            if stripped[0] in "]}":
+                lines.append(open_line)
+                open_line = None
+            continue
+        if open_line is not None:
+            lines.append(open_line)
+        open_line = line if stripped.endswith(("[", "{")) else None
+        if open_line is None:
+            lines.append(line)
+    path.write_text("".join(line.rstrip() + "\n" for line in lines))
+
+
+def make_sequence(rng, vocab_size, length, prompt_length):
+    """One sequence: ids, and for each position the id to predict there or IGNORED."""
+    ids = [rng.randrange(vocab_size) for _ in range(length)]
+    targets = [ids[i + 1] if i + 1 >= prompt_length else IGNORED for i in range(length - 1)] + [IGNORED]
+    return {"ids": ids, "targets": targets}
+
+
+def make_batch(seed, vocab_size):
+    rng = random.Random(seed)
+    return [make_sequence(rng, vocab_size, n, p) for n, p in zip(SEQUENCE_LENGTHS, PROMPT_LENGTHS)]
+
+
+def count_targets(sequences):
+    return sum(target != IGNORED for sequence in sequences for target in sequence["targets"])
+
+
+def token_losses(model, sequences):
+    """Cross entropy at every position of the batch padded on the right (sequences, longest); 0 where ignored."""
+    longest = max(len(sequence["ids"]) for sequence in sequences)
+    ids = torch.zeros(len(sequences), longest, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    targets = torch.full_like(ids, IGNORED)
+    for row, sequence in enumerate(sequences):
+        length = len(sequence["ids"])
+        ids[row, :length] = torch.tensor(sequence["ids"])
+        mask[row, :length] = 1
+        targets[row, :length] = torch.tensor(sequence["targets"])
+    logits = model(input_ids=ids, attention_mask=mask).logits
+    losses = torch.nn.functional.cross_entropy(
+        logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
+    )
+    return losses
+
+
+def loss_and_gradients(model, sequences):
+    """The mean loss over all targets, the loss of each position, and every trainable parameter's gradient."""
+    model.zero_grad(set_to_none=True)
+    losses = token_losses(model, sequences)
+    loss = losses.sum() / count_targets(sequences)
+    loss.backward()
+    gradients = {saved_name(n): p.grad.clone() for n, p in model.named_parameters() if p.requires_grad}
+    per_token = [
+        [value if target != IGNORED else None for value, target in zip(row.tolist(), sequence["targets"])]
+        for row, sequence in zip(losses.detach(), sequences)
+    ]
+    return loss.item(), per_token, gradients
+
+
+def saved_name(name):
+    """PEFT leaves the adapter's own name out of the names in its files."""
+    return name.replace(".default.", ".")
+
+
+def save_tensors(path, tensors):
+    save_file({n: t.detach().float().contiguous() for n, t in sorted(tensors.items())}, path, metadata={"format": "pt"})
+
+
+def check_against_float32(case, model, sequences, expected):
+    """The untouched float32 code must agree with the float64 reference up to float32's own rounding."""
+    loss, _, gradients = loss_and_gradients(model, sequences)
+    expected_loss, _, expected_gradients = expected
+    assert abs(loss - expected_loss) < 1e-5, (case, loss, expected_loss)
+    worst = 0.0
+    for name, gradient in gradients.items():
+        reference = expected_gradients[name]
+        worst = max(worst, ((gradient.double() - reference).norm() / reference.norm()).item())
+    assert worst < 2e-5, (case, worst)
+    return worst
+
+
+def greedy(model, prompt):
+    """The likeliest token again and again, and the smallest lead it ever had over the second."""
+    ids, smallest_lead = list(prompt), float("inf")
+    with torch.no_grad():
+        for _ in range(GENERATED_TOKENS):
+            logits = model(input_ids=torch.tensor([ids])).logits[0, -1]
+            best, second = torch.topk(logits, 2)[0].tolist()
+            smallest_lead = min(smallest_lead, best - second)
+            ids.append(int(logits.argmax()))
+    return ids[len(prompt):], smallest_lead
+
+
+def make_generation(model, seed, vocab_size):
+    """Greedy text from the random prompt, of 40, that gives the most varied text without a near tie or an end."""
+    rng = random.Random(seed)
+    best = None
+    for _ in range(40):
+        prompt = [rng.randrange(vocab_size) for _ in range(6)]
+        generated, lead = greedy(model, prompt)
+        if EOS not in generated and lead > 1e-3 and (best is None or len(set(generated)) > len(set(best["generated"]))):
+            best = {"prompt": prompt, "generated": generated, "smallest_lead": lead}
+    assert best is not None, "every prompt led to a near tie or to the end token"
+    return best
+
+
+def write_case(folder, model, sequences, expected, generation_seed):
+    loss, per_token, gradients = expected
+    write_json(folder / "batch.json", {"sequences": sequences})
+    write_json(
+        folder / "expected.json",
+        {"loss": loss, "target_tokens": count_targets(sequences), "token_losses": per_token},
+    )
+    save_tensors(folder / "gradients.safetensors", gradients)
+    write_json(folder / "generation.json", make_generation(model, generation_seed, model.config.vocab_size))
+
+
+def rewrite_config_in_old_style(path):
+    config = json.loads(path.read_text())
+    config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
+    config["rope_scaling"] = None
+    config["torch_dtype"] = config.pop("dtype")
+    del config["head_dim"]
+    path.write_text(json.dumps(dict(sorted(config.items())), indent=2) + "\n")
+
+
+def make_model(output, case, seed):
+    """A random Llama with norm weights away from 1, saved as a Hugging Face folder."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        **MODELS[case], max_position_embeddings=64, bos_token_id=1, eos_token_id=EOS, attn_implementation="sdpa"
+    )
+    model = LlamaForCausalLM(config)
+    # A tied embedding must stay small beside the layers, or the model only ever repeats its input.
+    embedding_std, linear_std = (0.1, 0.25) if config.tie_word_embeddings else (0.3, 0.1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name:
+                parameter.copy_(1 + 0.2 * torch.randn_like(parameter))
+            else:
+                parameter.normal_(std=embedding_std if "embed" in name else linear_std)
+    folder = output / case
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    if case in OLD_STYLE_CONFIGS:
+        rewrite_config_in_old_style(folder / "config.json")
+
+
+def load_model(output, case, dtype):
+    return LlamaForCausalLM.from_pretrained(output / case, dtype=dtype, attn_implementation="sdpa").eval()
+
+
+def make_model_case(output, case, seed):
+    make_model(output, case, seed)
+    model = load_model(output, case, torch.float64)
+    sequences = make_batch(seed + 1, model.config.vocab_size)
+    with full_double_precision():
+        expected = loss_and_gradients(model, sequences)
+        write_case(output / case, model, sequences, expected, seed + 2)
+    return check_against_float32(case, load_model(output, case, torch.float32), sequences, expected)
+
+
+def make_adapter(output, case, seed):
+    """An adapter whose B is not zero, so that every gradient of A has something to show."""
+    torch.manual_seed(seed)
+    base = load_model(output, LORA_BASE, torch.float32)
+    config = LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, task_type="CAUSAL_LM", **ADAPTERS[case])
+    model = get_peft_model(base, config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                parameter.normal_(std=0.15 if "lora_A" in name else 0.05)
+    model.peft_config["default"].base_model_name_or_path = f"../{LORA_BASE}"
+    folder = output / case / "initial_adapter"
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    config_path = folder / "adapter_config.json"
+    saved = json.loads(config_path.read_text())
+    saved["target_modules"].sort()
+    config_path.write_text(json.dumps(saved, indent=2) + "\n")
+
+
+def load_adapted(output, case, dtype):
+    base = load_model(output, LORA_BASE, dtype)
+    adapter = output / case / "initial_adapter"
+    return PeftModel.from_pretrained(base, adapter, is_trainable=True).to(dtype).eval()
+
+
+def make_adapter_case(output, case, seed):
+    make_adapter(output, case, seed)
+    model = load_adapted(output, case, torch.float64)
+    sequences = make_batch(seed + 1, model.config.vocab_size)
+    with full_double_precision():
+        expected = loss_and_gradients(model, sequences)
+        write_case(output / case, model, sequences, expected, seed + 2)
+    return check_against_float32(case, load_adapted(output, case, torch.float32), sequences, expected)
+
+
+def plan_steps(seed, vocab_size):
+    """A small pool of sequences and, for each step, two micro-batches of unequal size drawn from it."""
+    rng = random.Random(seed)
+    pool = []
+    for _ in range(9):
+        length = rng.randrange(4, 13)
+        pool.append(make_sequence(rng, vocab_size, length, rng.randrange(1, length - 1)))
+    steps = []
+    for _ in range(TRAINING["steps"]):
+        chosen = rng.sample(range(len(pool)), 5)
+        split = rng.randrange(1, 5)
+        steps.append([chosen[:split], chosen[split:]])
+    return pool, steps
+
+
+def train(model, pool, steps):
+    """The steps as transformers' Trainer takes them; returns what each step saw before its update."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(
+        parameters, lr=TRAINING["learning_rate"], betas=(TRAINING["adam_beta1"], TRAINING["adam_beta2"]),
+        eps=TRAINING["adam_epsilon"], weight_decay=TRAINING["weight_decay"],
+    )
+    schedule = get_linear_schedule_with_warmup(optimizer, TRAINING["warmup_steps"], TRAINING["steps"])
+    rows = []
+    for micro_batches in steps:
+        targets = sum(count_targets([pool[i] for i in batch]) for batch in micro_batches)
+        optimizer.zero_grad()
+        step_loss = 0.0
+        for batch in micro_batches:
+            loss = token_losses(model, [pool[i] for i in batch]).sum() / targets
+            loss.backward()
+            step_loss += loss.item()
+        norm = torch.nn.utils.clip_grad_norm_(parameters, TRAINING["max_grad_norm"]).item()
+        learning_rate = schedule.get_last_lr()[0]
+        optimizer.step()
+        schedule.step()
+        rows.append(
+            {"micro_batches": micro_batches, "target_tokens": targets, "loss": step_loss, "grad_norm": norm,
+             "learning_rate": learning_rate}
+        )
+    return rows
+
+
+def make_training(output, case, seed):
+    model = load_adapted(output, case, torch.float64)
+    pool, steps = plan_steps(seed, model.config.vocab_size)
+    with full_double_precision():
+        rows = train(model, pool, steps)
+    single = train(load_adapted(output, case, torch.float32), pool, steps)
+    worst = max(abs(a["loss"] - b["loss"]) for a, b in zip(rows, single))
+    assert worst < 1e-4, worst
+    folder = output / case
+    write_json(folder / "steps.json", {"settings": TRAINING, "sequences": pool, "steps": rows})
+    final = {saved_name(n): p for n, p in model.named_parameters() if p.requires_grad}
+    save_tensors(folder / "final_adapter.safetensors", final)
+    return rows, worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
+    output = parser.parse_args().output
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    for seed, case in enumerate(MODELS, start=1):
+        shutil.rmtree(output / case, ignore_errors=True)
+        print(f"{case}: float32 differs by {make_model_case(output, case, 100 * seed):.1e} at most")
+    for seed, case in enumerate(ADAPTERS, start=10):
+        shutil.rmtree(output / case, ignore_errors=True)
+        print(f"{case}: float32 differs by {make_adapter_case(output, case, 100 * seed):.1e} at most")
+    rows, worst = make_training(output, "lora", 2000)
+    print(f"lora: {rows[0]['loss']:.4f} -> {rows[-1]['loss']:.4f}, float32 differs by {worst:.1e} at most")
+
+
+if __name__ == "__main__":
+    main()
