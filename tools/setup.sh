@@ -52,14 +52,14 @@ need_test() {
 
 need_lint() {
   need python3 "runs the layer and size checks" has_command python3
-  need clang "the headers clang-tidy reads with" has_command clang
+  need clang "libFuzzer, and the headers of clang-tidy" has_command clang
   need clang-tidy "finds mistakes in the code" has_command clang-tidy
   need "$clang_format" "formats the code" has_command "$clang_format"
   need libomp-dev "OpenMP headers for clang" has_clang_file include/omp.h
 }
 
 need_fuzz() {
-  need clang "the compiler that has libFuzzer" has_command clang
+  need clang "libFuzzer, and the headers of clang-tidy" has_command clang
   need "$clang_runtime" "libFuzzer and the sanitizers for clang" \
     has_clang_file "lib/linux/libclang_rt.fuzzer-$(uname -m).a"
   need libomp-dev "OpenMP headers for clang" has_clang_file include/omp.h
