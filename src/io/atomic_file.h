@@ -19,14 +19,20 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  // Takes the disk space of the whole file now, so that a full disk is known before the work and not at
+  // its end. Optional.
+  void reserve(int64_t total_bytes);
   void write(std::span<const std::byte> bytes);  // a full disk says how many bytes were wanted
   void write(std::string_view text);
+  // Writes at a place of its own; the position of write() stays where it is.
+  void write_at(int64_t offset, std::span<const std::byte> bytes);
   void commit();
 
  private:
   std::filesystem::path target_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
+  int64_t position_ = 0;
 };
 
 void write_file_atomically(const std::filesystem::path& target, std::string_view text);
@@ -37,5 +43,10 @@ std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes 
 
 // Throws now, and not hours later, if files cannot be created in `folder` (which is created if missing).
 void require_writable_folder(const std::filesystem::path& folder);
+
+// Writes all of `bytes` at `offset`, through interruptions and short writes. `path` names the file in the
+// error. For AtomicFile and its tests.
+void write_fully(int descriptor, int64_t offset, std::span<const std::byte> bytes,
+                 const std::filesystem::path& path);
 
 }  // namespace snug

@@ -1,0 +1,16 @@
+// Text from untrusted files, made fit for an error message: no control characters, no megabytes.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace snug {
+
+// Control characters become \xNN (a terminal must not obey a file); longer text is cut and ends in "...".
+std::string printable(std::string_view untrusted, size_t max_bytes = 120);
+
+// The same, in double quotes.
+std::string in_quotes(std::string_view untrusted, size_t max_bytes = 120);
+
+}  // namespace snug

@@ -1,0 +1,75 @@
+// What the file tests share: a folder that disappears, raw bytes on disk, and the text of a thrown Error.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace snug::testing {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "snug-test-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  size_t entry_count() const {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline void write_raw(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+inline std::string read_raw(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A safetensors file laid out by hand: length, header text, data.
+inline std::string safetensors_bytes(const std::string& header, const std::string& data) {
+  std::string bytes;
+  for (int shift = 0; shift < 64; shift += 8) {
+    bytes += static_cast<char>((static_cast<uint64_t>(header.size()) >> shift) & 0xFFU);
+  }
+  return bytes + header + data;
+}
+
+// The message of the Error of this kind that `action` throws; fails the test if it throws none.
+inline std::string error_text(ErrorKind kind, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return "";
+}
+
+#define EXPECT_SAYS(text, part) \
+  EXPECT_NE((text).find(part), std::string::npos) << "\"" << (part) << "\" is not in: " << (text)
+
+}  // namespace snug::testing
