@@ -23,7 +23,7 @@ constexpr int64_t kLargestStagingBytes = int64_t{16} << 20;
 
 // Weights pass through staging as the file has them and as the arena wants them; fp32 is the widest of both.
 int64_t staging_bytes(const std::vector<const Program*>& programs) {
-  int64_t largest = 1;
+  int64_t largest = 4096;
   for (const Program* program : programs) {
     for (const Buffer& buffer : program->buffers) {
       if (buffer.lifetime == Lifetime::persistent && !buffer.parts.empty()) {

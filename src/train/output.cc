@@ -1,0 +1,167 @@
+// Writing and reading the ecosystem's folders.
+#include "train/output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/error.h"
+#include "compile/phases.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "train/weights.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kLargestShardBytes = 5'000'000'000;  // Hugging Face's default
+
+// Suffixes of the adapted modules, e.g. "q_proj": what PEFT matches modules by.
+std::vector<std::string> adapted_suffixes(const Plan& plan) {
+  std::set<std::string> suffixes;
+  for (const StoredTensor& tensor : stored_tensors(plan, Role::adapters, true)) {
+    std::string module = tensor.name.substr(0, tensor.name.rfind(".lora_"));
+    suffixes.insert(module.substr(module.rfind('.') + 1));
+  }
+  return {suffixes.begin(), suffixes.end()};
+}
+
+int64_t bytes_of(const StoredTensor& tensor) {
+  return tensor.elements * size_of(tensor.dtype);
+}
+
+std::vector<std::vector<StoredTensor>> split_into_shards(std::vector<StoredTensor> tensors) {
+  std::vector<std::vector<StoredTensor>> shards(1);
+  int64_t filled = 0;
+  for (StoredTensor& tensor : tensors) {
+    if (filled > 0 && filled + bytes_of(tensor) > kLargestShardBytes) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    filled += bytes_of(tensor);
+    shards.back().push_back(std::move(tensor));
+  }
+  return shards;
+}
+
+void save_shards(Executor& executor, const std::filesystem::path& folder) {
+  auto shards = split_into_shards(stored_tensors(executor.plan(), Role::base_weights, false));
+  if (shards.size() == 1) {
+    save_tensors(executor, shards[0], (folder / "model.safetensors").string());
+    return;
+  }
+  Json weight_map = Json::object();
+  int64_t total = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    save_tensors(executor, shards[i], (folder / name).string());
+    for (const StoredTensor& tensor : shards[i]) {
+      weight_map[tensor.name] = name;
+      total += bytes_of(tensor);
+    }
+  }
+  Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
+  write_file_atomically(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+}
+
+std::string hugging_face_name(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return "bfloat16";
+    case DType::f16:
+      return "float16";
+    default:
+      return "float32";
+  }
+}
+
+}  // namespace
+
+void save_adapter(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder) {
+  const LoraSection& lora = *recipe.lora;
+  save_tensors(executor, stored_tensors(executor.plan(), Role::adapters, true),
+               (folder / "adapter_model.safetensors").string());
+  Json config = {{"peft_type", "LORA"},
+                 {"task_type", "CAUSAL_LM"},
+                 {"base_model_name_or_path", recipe.model.path},
+                 {"r", lora.r},
+                 {"lora_alpha", lora.lora_alpha},
+                 {"lora_dropout", lora.lora_dropout},
+                 {"target_modules", adapted_suffixes(executor.plan())},
+                 {"use_rslora", lora.use_rslora},
+                 {"bias", "none"},
+                 {"fan_in_fan_out", false},
+                 {"init_lora_weights", true},
+                 {"modules_to_save", nullptr},
+                 {"inference_mode", true}};
+  write_file_atomically(folder / "adapter_config.json", config.dump(2) + "\n");
+}
+
+void save_model(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder) {
+  save_shards(executor, folder);
+  std::filesystem::path source = recipe.model.path;
+  Json config = read_json(source / "config.json");
+  const PhasePlan& load = executor.plan().phase(kLoadPhase);
+  auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(),
+                             [](const Buffer& buffer) { return !buffer.parts.empty(); });
+  config[config.contains("dtype") ? "dtype" : "torch_dtype"] = hugging_face_name(weight->dtype);
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                           "generation_config.json", "tokenizer.model", "chat_template.jinja"}) {
+    std::error_code same;
+    bool is_source = std::filesystem::equivalent(source, folder, same);
+    if (std::filesystem::exists(source / name) && !is_source) {
+      write_file_atomically(folder / name, read_text_file(source / name));
+    }
+  }
+  // Last, so that a folder with a config is a whole one.
+  write_file_atomically(folder / "config.json", config.dump(2) + "\n");
+}
+
+LoraSection read_adapter_config(const std::filesystem::path& folder) {
+  std::filesystem::path file = folder / "adapter_config.json";
+  std::string path = file.string();
+  if (!std::filesystem::exists(file)) {
+    throw bad_input(
+        fmt::format("{}: no adapter_config.json there; an adapter is a PEFT folder with "
+                    "adapter_config.json and adapter_model.safetensors",
+                    folder.string()));
+  }
+  Json config = read_json(file);
+  if (json_string(config, "peft_type", "", path) != "LORA") {
+    throw bad_input(fmt::format("{}: peft_type is \"{}\"; snug reads LORA adapters", path,
+                                json_string(config, "peft_type", "", path)));
+  }
+  for (const char* key : {"use_dora", "fan_in_fan_out"}) {
+    if (json_bool(config, key, false, path)) {
+      throw bad_input(fmt::format("{}: \"{}\" is true, which snug does not support", path, key));
+    }
+  }
+  LoraSection lora;
+  lora.r = json_integer(config, "r", path);
+  lora.lora_alpha = json_number(config, "lora_alpha", static_cast<double>(lora.r), path);
+  lora.lora_dropout = json_number(config, "lora_dropout", 0, path);
+  lora.use_rslora = json_bool(config, "use_rslora", false, path);
+  if (lora.r <= 0) {
+    throw bad_input(fmt::format("{}: \"r\" is {}: expected at least 1", path, lora.r));
+  }
+  auto targets = config.find("target_modules");
+  if (targets != config.end() && targets->is_string()) {
+    lora.target_modules = {targets->get<std::string>()};
+  } else if (targets != config.end() && targets->is_array()) {
+    lora.target_modules.clear();
+    for (const Json& target : *targets) {
+      if (!target.is_string()) {
+        throw bad_input(fmt::format("{}: \"target_modules\" must list names", path));
+      }
+      lora.target_modules.push_back(target.get<std::string>());
+    }
+  }
+  if (lora.target_modules.empty()) {
+    throw bad_input(fmt::format("{}: \"target_modules\" is missing or empty", path));
+  }
+  return lora;
+}
+
+}  // namespace snug

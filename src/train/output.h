@@ -1,0 +1,22 @@
+// What a run leaves behind: a PEFT adapter folder or a Hugging Face model folder.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "exec/executor.h"
+#include "recipe/recipe.h"
+
+namespace snug {
+
+// adapter_config.json and adapter_model.safetensors, as PEFT reads them.
+void save_adapter(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder);
+
+// config.json, the weights (sharded with an index above 5 GB) and the tokenizer's files.
+void save_model(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder);
+
+// The LoRA settings of a PEFT folder; throws bad_input for what is no LoRA adapter or uses what snug lacks.
+LoraSection read_adapter_config(const std::filesystem::path& folder);
+
+}  // namespace snug

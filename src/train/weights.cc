@@ -1,0 +1,251 @@
+// Weights in.
+#include "train/weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "compile/optimizer.h"
+#include "compile/phases.h"
+
+namespace snug {
+namespace {
+
+int64_t columns_of(const Buffer& buffer) {
+  return buffer.dims.size() < 2 ? 1 : buffer.dims[1].max;
+}
+
+std::vector<int64_t> part_shape(const Buffer& buffer, const TensorPart& part) {
+  std::vector<int64_t> shape = {part.rows};
+  for (size_t i = 1; i < buffer.dims.size(); ++i) {
+    shape.push_back(buffer.dims[i].max);
+  }
+  return shape;
+}
+
+// Persistent buffers of a role that come from files, in the load phase's order.
+std::vector<const Buffer*> file_buffers(const Plan& plan, Role role) {
+  std::vector<const Buffer*> buffers;
+  for (const Buffer& buffer : plan.phase(kLoadPhase).program.buffers) {
+    if (buffer.role == role && !buffer.parts.empty()) {
+      buffers.push_back(&buffer);
+    }
+  }
+  return buffers;
+}
+
+std::string name_in(const SafetensorsSet& files, const TensorPart& part) {
+  auto found = std::find_if(part.names.begin(), part.names.end(),
+                            [&](const std::string& name) { return files.contains(name); });
+  return found == part.names.end() ? "" : *found;
+}
+
+// Writes fp32 values, made piece by piece by `make`, to rows of a buffer and to its master.
+using MakeValues = std::function<void(int64_t first, std::span<float> values)>;
+
+class Placer {
+ public:
+  Placer(Executor& executor, const Buffer& buffer)
+      : executor_(executor), staging_(executor.tensor(kLoadPhase, "staging")) {
+    targets_.push_back(executor.tensor(kLoadPhase, buffer.name));
+    std::string master = master_name(buffer);
+    if (master != buffer.name && executor.has(kLoadPhase, master)) {
+      targets_.push_back(executor.tensor(kLoadPhase, master));
+    }
+  }
+
+  // Elements [first, first + count) of the buffer from a file's bytes, in pieces that fit the staging buffer.
+  void place(int64_t first, int64_t count, DType from, const std::byte* source) {
+    for (const Tensor& target : targets_) {
+      int64_t piece = staging_.elements() / size_of(target.dtype);
+      for (int64_t done = 0; done < count; done += piece) {
+        int64_t now = std::min(piece, count - done);
+        convert(from, source + done * size_of(from), target.dtype, staging_.data, now);
+        send(target, first + done, now);
+      }
+    }
+  }
+
+  void place(int64_t first, int64_t count, const MakeValues& make) {
+    // Half of the staging buffer holds the values, the other half what they are converted to.
+    int64_t piece = staging_.elements() / 2 / size_of(DType::f32);
+    SNUG_CHECK(piece > 0, "the staging buffer is too small");
+    auto* values = staging_.as<float>();
+    for (int64_t done = 0; done < count; done += piece) {
+      int64_t now = std::min(piece, count - done);
+      make(done, {values, static_cast<size_t>(now)});
+      for (const Tensor& target : targets_) {
+        convert(DType::f32, values, target.dtype, values + piece, now);
+        executor_.backend().upload(target.as<std::byte>() + (first + done) * size_of(target.dtype),
+                                   values + piece, now * size_of(target.dtype));
+        executor_.backend().synchronize();
+      }
+    }
+  }
+
+ private:
+  void send(const Tensor& target, int64_t first, int64_t count) {
+    executor_.backend().upload(target.as<std::byte>() + first * size_of(target.dtype), staging_.data,
+                               count * size_of(target.dtype));
+    executor_.backend().synchronize();  // the staging buffer is filled again next
+  }
+
+  Executor& executor_;
+  Tensor staging_;
+  std::vector<Tensor> targets_;
+};
+
+// The same numbers for a tensor whatever buffer it lies in.
+uint64_t stream_of(const std::string& tensor_name) {
+  uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  for (char c : tensor_name) {
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
+  }
+  return hash;
+}
+
+template <typename Draw>
+void initialize_part(Placer& placer, const Buffer& buffer, const TensorPart& part, uint64_t seed, Draw draw) {
+  Rng rng(seed, stream_of(part.names.front()));
+  int64_t columns = columns_of(buffer);
+  placer.place(part.row_begin * columns, part.rows * columns, [&](int64_t, std::span<float> values) {
+    for (float& value : values) {
+      value = draw(rng);
+    }
+  });
+}
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+}  // namespace
+
+void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, const std::string& source) {
+  std::vector<std::string> missing;
+  for (const Buffer* buffer : file_buffers(plan, role)) {
+    for (const TensorPart& part : buffer->parts) {
+      std::string name = name_in(files, part);
+      if (name.empty()) {
+        missing.push_back(part.names.front());
+        continue;
+      }
+      TensorBytes tensor = files.find(name);
+      std::vector<int64_t> expected = part_shape(*buffer, part);
+      if (tensor.shape != expected) {
+        throw bad_input(
+            fmt::format("{}: tensor \"{}\" is {}, but config.json makes it {}; the config and the weights "
+                        "are of different models",
+                        tensor.file, name, text_of(tensor.shape), text_of(expected)));
+      }
+      if (!is_floating(tensor.dtype)) {
+        throw bad_input(fmt::format("{}: tensor \"{}\" is {}; weights must be fp32, bf16 or fp16",
+                                    tensor.file, name, name_of(tensor.dtype)));
+      }
+    }
+  }
+  if (!missing.empty()) {
+    size_t shown = std::min<size_t>(missing.size(), 5);
+    throw bad_input(
+        fmt::format("{}: {} of the model's tensors are missing: {}{}; the download may be incomplete, or "
+                    "config.json may belong to another model",
+                    source, missing.size(),
+                    fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                    missing.size() > shown ? ", ..." : ""));
+  }
+}
+
+void load_tensors(Executor& executor, Role role, const SafetensorsSet& files) {
+  for (const Buffer* buffer : file_buffers(executor.plan(), role)) {
+    Placer placer(executor, *buffer);
+    int64_t columns = columns_of(*buffer);
+    for (const TensorPart& part : buffer->parts) {
+      TensorBytes tensor = files.find(name_in(files, part));
+      placer.place(part.row_begin * columns, part.rows * columns, tensor.dtype, tensor.bytes.data());
+      files.release(tensor.bytes);
+    }
+  }
+}
+
+void load_constants(Executor& executor) {
+  executor.run(kLoadPhase, {});
+  for (const Buffer& buffer : executor.plan().phase(kLoadPhase).program.buffers) {
+    if (!buffer.constant.empty()) {
+      executor.write_values<float>(kLoadPhase, buffer.name, buffer.constant);
+    }
+  }
+}
+
+void initialize_weights(Executor& executor, const ModelSpec& spec, uint64_t seed) {
+  auto deviation = static_cast<float>(spec.initializer_range);
+  for (const Buffer* buffer : file_buffers(executor.plan(), Role::base_weights)) {
+    Placer placer(executor, *buffer);
+    for (const TensorPart& part : buffer->parts) {
+      bool is_bias = part.names.front().ends_with(".bias");
+      bool is_norm = !is_bias && buffer->dims.size() == 1;
+      initialize_part(placer, *buffer, part, seed, [&](Rng& rng) {
+        float drawn = deviation * rng.normal();
+        return is_norm ? 1.0F : (is_bias ? 0.0F : drawn);
+      });
+    }
+  }
+}
+
+void initialize_adapters(Executor& executor, uint64_t seed) {
+  for (const Buffer* buffer : file_buffers(executor.plan(), Role::adapters)) {
+    Placer placer(executor, *buffer);
+    // PEFT draws A by Kaiming's rule with a = sqrt(5), which is uniform in +-1/sqrt(inputs).
+    float bound = 1.0F / std::sqrt(static_cast<float>(columns_of(*buffer)));
+    for (const TensorPart& part : buffer->parts) {
+      bool is_b = part.names.front().ends_with(".lora_B.weight");
+      initialize_part(placer, *buffer, part, seed,
+                      [&](Rng& rng) { return is_b ? 0.0F : bound * (2.0F * rng.uniform() - 1.0F); });
+    }
+  }
+}
+
+std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact) {
+  std::vector<StoredTensor> tensors;
+  for (const Buffer* buffer : file_buffers(plan, role)) {
+    bool use_master = exact && buffer->trainable;
+    for (const TensorPart& part : buffer->parts) {
+      int64_t columns = columns_of(*buffer);
+      tensors.push_back({.name = part.names.front(),
+                         .buffer = use_master ? master_name(*buffer) : buffer->name,
+                         .dtype = use_master ? DType::f32 : buffer->dtype,
+                         .shape = part_shape(*buffer, part),
+                         .first_element = part.row_begin * columns,
+                         .elements = part.rows * columns});
+    }
+  }
+  return tensors;
+}
+
+void save_tensors(Executor& executor, const std::vector<StoredTensor>& tensors, const std::string& path) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const StoredTensor& tensor : tensors) {
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  SafetensorsWriter writer(path, std::move(entries));
+  Tensor staging = executor.tensor(kSavePhase, "staging");
+  for (const StoredTensor& tensor : tensors) {
+    Tensor source = executor.tensor(kLoadPhase, tensor.buffer);
+    int64_t element_bytes = size_of(tensor.dtype);
+    int64_t piece = staging.elements() / element_bytes;
+    for (int64_t done = 0; done < tensor.elements; done += piece) {
+      int64_t now = std::min(piece, tensor.elements - done);
+      const std::byte* from = source.as<std::byte>() + (tensor.first_element + done) * element_bytes;
+      executor.backend().download(staging.data, from, now * element_bytes);
+      executor.backend().synchronize();
+      writer.write({staging.as<std::byte>(), static_cast<size_t>(now * element_bytes)});
+    }
+  }
+  writer.finish();
+}
+
+}  // namespace snug

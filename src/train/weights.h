@@ -1,0 +1,44 @@
+// Filling the arena: weights from files or from random numbers, streamed through the staging buffer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exec/executor.h"
+#include "io/safetensors.h"
+#include "model/model_spec.h"
+
+namespace snug {
+
+// What a set of files must hold for a plan, checked before a byte is loaded: throws bad_input naming every
+// missing tensor, or the first whose shape disagrees with the config.
+void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, const std::string& source);
+
+// Streams all buffers of `role` that come from files into their places, converting on the way.
+void load_tensors(Executor& executor, Role role, const SafetensorsSet& files);
+
+// Constants that come with the programs, and zeros where the load phase says so. Call once, first.
+void load_constants(Executor& executor);
+
+// Fresh weights: normal with the model's initializer_range; norms 1, biases 0.
+void initialize_weights(Executor& executor, const ModelSpec& spec, uint64_t seed);
+
+// Fresh adapters as PEFT makes them: A uniform in +-1/sqrt(inputs), B zero.
+void initialize_adapters(Executor& executor, uint64_t seed);
+
+// One tensor of a file, as rows of a persistent buffer; used by everything that writes weights out.
+struct StoredTensor {
+  std::string name;    // the file's name for it
+  std::string buffer;  // where its values are: the fp32 master where there is one and `exact` is asked for
+  DType dtype;
+  std::vector<int64_t> shape;
+  int64_t first_element = 0;
+  int64_t elements = 0;
+};
+std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact);
+
+// Streams the tensors into one safetensors file through the staging buffer of the save phase.
+void save_tensors(Executor& executor, const std::vector<StoredTensor>& tensors, const std::string& path);
+
+}  // namespace snug
