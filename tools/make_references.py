@@ -48,7 +48,7 @@ MODELS = {
         rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
     ),
 }
-# Saved the way transformers 4 did (rope_theta, torch_dtype); the others as transformers 5 does (rope_parameters, dtype).
+# Saved the way transformers 4 did (rope_theta, torch_dtype); the others as transformers 5 does (rope_parameters).
 OLD_STYLE_CONFIGS = ("mha_tied",)
 
 ALL_LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Writes the texts of the embedded model: short stories to learn English from, and ship's logs to fine-tune on.
+
+    python3 tools/make_corpus.py
+
+Needs Python's standard library only, and gives the same files on every machine. The stories are large and quickly
+made again, so git ignores them; the ship's logs are small and committed, for the demo needs them.
+"""
+
+import argparse
+import json
+import random
+from pathlib import Path
+
+from corpus_ship_log import make_entries
+from corpus_stories import make_story
+
+DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / "recipes" / "data"
+STORIES = 13000
+EVALUATION_STORIES = 200
+LOG_ENTRIES = 640
+EVALUATION_LOG_ENTRIES = 64
+
+
+def write_rows(path, rows):
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    print(f"{path.name}: {len(rows)} rows, {path.stat().st_size / 1e6:.2f} MB")
+
+
+def make_stories(rng, count):
+    """`count` stories, all different."""
+    stories = {}
+    while len(stories) < count:
+        stories.setdefault(make_story(rng))
+    return [{"text": story} for story in stories]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
+    parser.add_argument("--stories", type=int, default=STORIES)
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+
+    stories = make_stories(random.Random(1), arguments.stories + EVALUATION_STORIES)
+    write_rows(arguments.output / "stories.jsonl", stories[EVALUATION_STORIES:])
+    write_rows(arguments.output / "stories_eval.jsonl", stories[:EVALUATION_STORIES])
+
+    entries = make_entries(random.Random(2), LOG_ENTRIES + EVALUATION_LOG_ENTRIES)
+    write_rows(arguments.output / "ship_log_train.jsonl", entries[EVALUATION_LOG_ENTRIES:])
+    write_rows(arguments.output / "ship_log_eval.jsonl", entries[:EVALUATION_LOG_ENTRIES])
+
+
+if __name__ == "__main__":
+    main()
