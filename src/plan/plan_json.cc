@@ -1,0 +1,61 @@
+// Plan to JSON.
+#include "plan/plan_json.h"
+
+#include <algorithm>
+
+namespace snug {
+namespace {
+
+constexpr size_t kShownBuffers = 12;
+
+Json roles_json(const std::array<int64_t, kRoleCount>& bytes) {
+  Json roles = Json::object();
+  for (size_t role = 0; role < bytes.size(); ++role) {
+    if (bytes[role] > 0) {
+      roles[std::string(name_of(static_cast<Role>(role)))] = bytes[role];
+    }
+  }
+  return roles;
+}
+
+Json phase_json(const PhasePlan& phase) {
+  Json largest = Json::array();
+  for (size_t i = 0; i < std::min(phase.live_at_peak.size(), kShownBuffers); ++i) {
+    const Buffer& buffer = phase.program.buffer(phase.live_at_peak[i]);
+    largest.push_back({{"name", buffer.name}, {"role", name_of(buffer.role)}, {"bytes", buffer.max_bytes()}});
+  }
+  return {{"name", phase.name()},
+          {"peak_bytes", phase.device().peak_bytes},
+          {"lower_bound_bytes", phase.device().lower_bound_bytes},
+          {"packing_loss_bytes", phase.packing_loss_bytes},
+          {"peak_op", phase.peak_op},
+          {"roles", roles_json(phase.role_bytes)},
+          {"largest_buffers", largest}};
+}
+
+}  // namespace
+
+Json plan_to_json(const Plan& plan) {
+  std::array<int64_t, kRoleCount> roles = plan.largest_phase().role_bytes;
+  roles[static_cast<size_t>(Role::driver_context)] += plan.context_bytes;
+  Json phases = Json::array();
+  for (const PhasePlan& phase : plan.phases) {
+    phases.push_back(phase_json(phase));
+  }
+  return {{"fits", plan.fits()},
+          {"backend", plan.backend},
+          {"peak_bytes", plan.peak_bytes()},
+          {"limit_bytes", plan.limit_bytes},
+          {"headroom_bytes", plan.limit_bytes - plan.peak_bytes()},
+          {"device_bytes", plan.device_bytes()},
+          {"pinned_bytes", plan.arena_bytes[static_cast<size_t>(Home::pinned)]},
+          {"context_bytes", plan.context_bytes},
+          {"peak_phase", plan.largest_phase().name()},
+          {"peak_op", plan.largest_phase().peak_op},
+          {"parameters", plan.parameters},
+          {"trainable_parameters", plan.trainable_parameters},
+          {"roles", roles_json(roles)},
+          {"phases", phases}};
+}
+
+}  // namespace snug

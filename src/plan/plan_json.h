@@ -1,0 +1,11 @@
+// The plan as JSON, for machines and for keeping beside a run. Keys stay stable.
+#pragma once
+
+#include "io/json.h"
+#include "plan/plan.h"
+
+namespace snug {
+
+Json plan_to_json(const Plan& plan);
+
+}  // namespace snug

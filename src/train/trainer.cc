@@ -1,0 +1,228 @@
+// The loop around the steps.
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "compile/phases.h"
+#include "io/atomic_file.h"
+#include "recipe/write.h"
+#include "train/metrics_file.h"
+#include "train/output.h"
+#include "train/schedule.h"
+#include "train/weights.h"
+
+namespace snug {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Trainer {
+ public:
+  Trainer(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer)
+      : inputs_(inputs),
+        recipe_(inputs.recipe),
+        folder_(inputs.recipe.output_dir),
+        observer_(observer),
+        executor_(plan, backend),
+        runner_(executor_, recipe_.training),
+        batches_(inputs.train_data, batch_options(recipe_.training)) {}
+
+  TrainSummary run() {
+    prepare_output();
+    load();
+    summary_.total_steps = batches_.total_steps();
+    MetricsFile metrics(folder_ / "metrics.jsonl");
+    train_steps(metrics);
+    if (inputs_.eval_data && !evaluated_at_end()) {
+      evaluate(metrics);
+    }
+    save();
+    return summary_;
+  }
+
+ private:
+  static BatchOptions batch_options(const TrainingSection& training) {
+    return {.micro_batch_sequences = training.per_device_train_batch_size,
+            .accumulation_steps = training.gradient_accumulation_steps,
+            .epochs = training.num_train_epochs,
+            .max_steps = training.max_steps,
+            .seed = static_cast<uint64_t>(training.seed)};
+  }
+
+  void prepare_output() {
+    require_writable_folder(folder_);
+    write_file_atomically(folder_ / "recipe.yml", recipe_to_yaml(recipe_));
+  }
+
+  void load() {
+    auto seed = static_cast<uint64_t>(recipe_.training.seed);
+    load_constants(executor_);
+    if (recipe_.model.from_scratch) {
+      observer_.on_stage("making fresh weights");
+      initialize_weights(executor_, inputs_.spec, seed);
+    } else {
+      SafetensorsSet files = SafetensorsSet::open(recipe_.model.path);
+      require_tensors(executor_.plan(), Role::base_weights, files, recipe_.model.path);
+      observer_.on_stage(fmt::format("loading weights, {}", format_bytes(files.total_bytes())));
+      load_tensors(executor_, Role::base_weights, files);
+    }
+    if (recipe_.lora) {
+      initialize_adapters(executor_, seed);
+    }
+  }
+
+  void train_steps(MetricsFile& metrics) {
+    Clock::time_point start = Clock::now();
+    while (!summary_.interrupted) {
+      Clock::time_point step_start = Clock::now();
+      std::vector<Batch> step = batches_.next_step();
+      if (step.empty()) {
+        break;
+      }
+      StepMetrics row = run_step(step);
+      row.seconds = seconds_since(step_start);
+      summary_.interrupted = observer_.should_stop();
+      record(row, metrics);
+      summary_.seconds = seconds_since(start);
+      bool evaluation_due = recipe_.training.eval_steps > 0 && row.step % recipe_.training.eval_steps == 0;
+      if (inputs_.eval_data && evaluation_due) {
+        evaluate(metrics);
+      }
+    }
+  }
+
+  StepMetrics run_step(const std::vector<Batch>& step) {
+    int64_t index = summary_.steps;
+    StepResult result = runner_.run_step(step, index, summary_.total_steps);
+    if (!std::isfinite(result.loss)) {
+      throw bad_input(
+          fmt::format("the loss of step {} is {}: training has diverged. Lower training.learning_rate "
+                      "(now {}), or lengthen warm-up; nothing was saved",
+                      index + 1, result.loss, recipe_.training.learning_rate));
+    }
+    StepMetrics row;
+    row.step = ++summary_.steps;
+    row.total_steps = summary_.total_steps;
+    row.epoch = batches_.epoch_after(row.step);
+    row.loss = result.loss;
+    row.gradient_norm = result.gradient_norm;
+    row.learning_rate = learning_rate(recipe_.training, index, summary_.total_steps);
+    for (const Batch& batch : step) {
+      row.tokens += batch.tokens();
+    }
+    return row;
+  }
+
+  void record(const StepMetrics& row, MetricsFile& metrics) {
+    summary_.tokens += row.tokens;
+    summary_.last_loss = row.loss;
+    if (row.step == 1) {
+      summary_.first_loss = row.loss;
+    }
+    bool due = row.step == 1 || row.step == row.total_steps || summary_.interrupted ||
+               row.step % std::max<int64_t>(recipe_.logging.logging_steps, 1) == 0;
+    if (due) {
+      metrics.append({{"step", row.step},
+                      {"epoch", row.epoch},
+                      {"loss", row.loss},
+                      {"grad_norm", row.gradient_norm},
+                      {"learning_rate", row.learning_rate},
+                      {"tokens", summary_.tokens},
+                      {"tokens_per_second", static_cast<double>(row.tokens) / std::max(row.seconds, 1e-9)}});
+    }
+    observer_.on_step(row);
+  }
+
+  void evaluate(MetricsFile& metrics) {
+    EvaluationMetrics row = runner_.evaluate(*inputs_.eval_data);
+    row.step = summary_.steps;
+    summary_.evaluations.push_back(row);
+    metrics.append({{"step", row.step}, {"eval_loss", row.loss}, {"eval_targets", row.targets}});
+    observer_.on_evaluation(row);
+  }
+
+  bool evaluated_at_end() const {
+    return !summary_.evaluations.empty() && summary_.evaluations.back().step == summary_.steps;
+  }
+
+  void save() {
+    observer_.on_stage(fmt::format("saving to {}", folder_.string()));
+    if (recipe_.lora) {
+      save_adapter(executor_, recipe_, folder_);
+    } else {
+      save_model(executor_, recipe_, folder_);
+    }
+    const Plan& plan = executor_.plan();
+    for (int64_t bytes : plan.arena_bytes) {
+      summary_.planned_bytes += bytes;
+    }
+    summary_.allocated_bytes = executor_.allocated_bytes();
+    summary_.peak_used_bytes = executor_.touched_bytes();
+    Json evaluations = Json::array();
+    for (const EvaluationMetrics& row : summary_.evaluations) {
+      evaluations.push_back({{"step", row.step}, {"loss", row.loss}});
+    }
+    Json summary = {{"steps", summary_.steps},
+                    {"total_steps", summary_.total_steps},
+                    {"interrupted", summary_.interrupted},
+                    {"first_loss", summary_.first_loss},
+                    {"last_loss", summary_.last_loss},
+                    {"evaluations", evaluations},
+                    {"tokens", summary_.tokens},
+                    {"seconds", summary_.seconds},
+                    {"trainable_parameters", plan.trainable_parameters},
+                    {"planned_bytes", summary_.planned_bytes},
+                    {"allocated_bytes", summary_.allocated_bytes},
+                    {"peak_used_bytes", summary_.peak_used_bytes}};
+    write_file_atomically(folder_ / "summary.json", summary.dump(2) + "\n");
+  }
+
+  const TrainInputs& inputs_;
+  const Recipe& recipe_;
+  std::filesystem::path folder_;
+  TrainObserver& observer_;
+  Executor executor_;
+  StepRunner runner_;
+  BatchSequence batches_;
+  TrainSummary summary_;
+};
+
+}  // namespace
+
+TrainInputs read_train_inputs(const Recipe& recipe, const ModelSpec& spec) {
+  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(recipe.model.path);
+  if (tokenizer->vocabulary_size() > spec.vocabulary) {
+    throw bad_input(
+        fmt::format("{}: the tokenizer has {} tokens, but the model's vocabulary is {}; tokenizer and "
+                    "model do not belong together",
+                    recipe.model.path, tokenizer->vocabulary_size(), spec.vocabulary));
+  }
+  if (recipe.data.max_length > spec.max_positions) {
+    throw bad_input(fmt::format("data.max_length is {}, but {} was made for at most {} positions",
+                                recipe.data.max_length, spec.source, spec.max_positions));
+  }
+  TrainInputs inputs{recipe, spec, {}, std::nullopt};
+  const DataSection& data = recipe.data;
+  inputs.train_data = load_dataset(data.train_file, data.format, *tokenizer, data.max_length);
+  if (!data.eval_file.empty()) {
+    inputs.eval_data = load_dataset(data.eval_file, data.format, *tokenizer, data.max_length);
+  }
+  return inputs;
+}
+
+TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer) {
+  SNUG_CHECK(plan.fits(), "a plan that does not fit is not run");
+  return Trainer(inputs, plan, backend, observer).run();
+}
+
+}  // namespace snug

@@ -1,0 +1,95 @@
+// The training loop: steps of accumulated micro-batches, evaluation, metrics, and the result's files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/batch_sequence.h"
+#include "data/dataset.h"
+#include "exec/executor.h"
+#include "model/model_spec.h"
+#include "recipe/recipe.h"
+#include "text/tokenizer.h"
+
+namespace snug {
+
+struct StepMetrics {
+  int64_t step = 0;  // 1 after the first update
+  int64_t total_steps = 0;
+  double epoch = 0;
+  double loss = 0;  // mean over the targets of the step
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  int64_t tokens = 0;  // of the step
+  double seconds = 0;  // of the step
+};
+
+struct EvaluationMetrics {
+  int64_t step = 0;
+  double loss = 0;
+  int64_t targets = 0;
+};
+
+struct TrainSummary {
+  int64_t steps = 0;
+  int64_t total_steps = 0;
+  int64_t tokens = 0;
+  double seconds = 0;
+  double first_loss = 0;
+  double last_loss = 0;
+  std::vector<EvaluationMetrics> evaluations;
+  int64_t planned_bytes = 0;
+  int64_t allocated_bytes = 0;
+  int64_t peak_used_bytes = 0;
+  bool interrupted = false;
+};
+
+// How a run is followed from outside. Called on the training thread.
+class TrainObserver {
+ public:
+  virtual ~TrainObserver() = default;
+  virtual void on_stage(const std::string& text) = 0;  // "loading weights", one line
+  virtual void on_step(const StepMetrics& metrics) = 0;
+  virtual void on_evaluation(const EvaluationMetrics& metrics) = 0;
+  virtual bool should_stop() = 0;  // asked after each step: finish the run early, keeping what was learned
+};
+
+// What a run works on, read and checked before the memory is taken.
+struct TrainInputs {
+  Recipe recipe;
+  ModelSpec spec;
+  Dataset train_data;
+  std::optional<Dataset> eval_data;
+};
+
+// Reads tokenizer and data; throws bad_input for anything that would fail later.
+TrainInputs read_train_inputs(const Recipe& recipe, const ModelSpec& spec);
+
+// Trains by `plan`, which must be of the same recipe and must fit. Writes the adapter (or the model),
+// metrics.jsonl, recipe.yml and summary.json to output_dir.
+TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer);
+
+// The loop's two moves, also for tests: one optimizer step, and the mean loss over all batches.
+struct StepResult {
+  double loss = 0;
+  double gradient_norm = 0;
+};
+class StepRunner {
+ public:
+  StepRunner(Executor& executor, const TrainingSection& training)
+      : executor_(executor), training_(training) {}
+  // Gradients of all micro-batches, without the update. Returns the mean loss.
+  double accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step);
+  StepResult run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
+  EvaluationMetrics evaluate(const Dataset& dataset);
+
+ private:
+  double loss_sum_and_reset();
+  void run_micro_batch(std::string_view phase, const Batch& batch, float scale);
+
+  Executor& executor_;
+  const TrainingSection& training_;
+};
+
+}  // namespace snug
