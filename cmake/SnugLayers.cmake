@@ -1,6 +1,6 @@
 # A layer is a folder of src/ with its tests: one static library snug_<folder> and one test program
-# test_<folder> made of the .cc files of tests/<folder>. A folder without sources is an interface library, so that
-# headers alone, or nothing yet, are a layer too.
+# test_<folder> made of the .cc files of tests/<folder>. A folder without sources is an interface library:
+# headers alone are a layer too.
 
 if(SNUG_TESTS)
   enable_testing()
@@ -68,20 +68,5 @@ function(snug_program)
     if(TARGET test_${folder})
       add_dependencies(test_${folder} snug)
     endif()
-  endforeach()
-endfunction()
-
-# The harnesses: each fuzz/<name>.cc is a program fuzz_<name>; `fuzzers` builds them all. They read the
-# untrusted files: safetensors, recipe, config, tokenizer, data.
-function(snug_fuzzers)
-  add_custom_target(fuzzers)
-  file(GLOB harnesses CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/fuzz/*.cc")
-  foreach(harness IN LISTS harnesses)
-    get_filename_component(name "${harness}" NAME_WE)
-    string(REGEX REPLACE "^fuzz_" "" name "${name}")
-    add_executable(fuzz_${name} "${harness}")
-    target_link_libraries(fuzz_${name} PRIVATE snug_model snug_data)
-    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
-    add_dependencies(fuzzers fuzz_${name})
   endforeach()
 endfunction()
