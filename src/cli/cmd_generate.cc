@@ -1,0 +1,169 @@
+// snug generate MODEL_DIR
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "cli/commands.h"
+#include "compile/phases.h"
+#include "io/json.h"
+#include "text/stream_decoder.h"
+#include "train/generator.h"
+#include "train/output.h"
+#include "train/weights.h"
+
+namespace snug {
+namespace {
+
+struct GenerateArguments {
+  std::string model;
+  std::string adapter;
+  std::string prompt;
+  std::string memory;
+  std::string dtype;
+  SamplingOptions sampling;
+  bool json = false;
+};
+
+DType chosen_dtype(const GenerateArguments& arguments, const ModelSpec& spec) {
+  if (arguments.dtype.empty()) {
+    return spec.dtype.value_or(DType::f32);
+  }
+  std::optional<DType> dtype = parse_dtype(arguments.dtype);
+  if (!dtype || !is_floating(*dtype)) {
+    throw bad_input(fmt::format("--dtype is \"{}\": expected fp32 or bf16", arguments.dtype));
+  }
+  return *dtype;
+}
+
+int64_t chosen_limit(const GenerateArguments& arguments, const Backend& backend) {
+  if (arguments.memory.empty()) {
+    return backend.device_total_bytes();
+  }
+  std::optional<int64_t> bytes = parse_bytes(arguments.memory);
+  if (!bytes) {
+    throw bad_input(
+        fmt::format("--memory is \"{}\": expected a size such as 24GB or 22.3GiB", arguments.memory));
+  }
+  return *bytes;
+}
+
+std::vector<int32_t> prompt_tokens(const GenerateArguments& arguments, const Tokenizer& tokenizer,
+                                   const ModelSpec& spec) {
+  std::vector<int32_t> tokens = tokenizer.opening_ids();
+  std::vector<int32_t> text = tokenizer.encode(arguments.prompt);
+  tokens.insert(tokens.end(), text.begin(), text.end());
+  if (tokens.empty()) {
+    if (!tokenizer.bos_id()) {
+      throw bad_input(
+          "--prompt is empty, and this model has no token that begins a text: give it a word to go on from");
+    }
+    tokens.push_back(*tokenizer.bos_id());
+  }
+  auto total = static_cast<int64_t>(tokens.size()) + arguments.sampling.max_new_tokens;
+  if (total > spec.max_positions) {
+    throw bad_input(
+        fmt::format("{} prompt tokens and {} new ones are more than the model's {} positions: shorten the "
+                    "prompt or lower --max-new-tokens",
+                    tokens.size(), arguments.sampling.max_new_tokens, spec.max_positions));
+  }
+  return tokens;
+}
+
+void load_weights(Executor& executor, const GenerateArguments& arguments) {
+  load_constants(executor);
+  SafetensorsSet weights = SafetensorsSet::open(arguments.model);
+  require_tensors(executor.plan(), Role::base_weights, weights, arguments.model);
+  load_tensors(executor, Role::base_weights, weights);
+  if (!arguments.adapter.empty()) {
+    SafetensorsSet adapter =
+        SafetensorsSet::open(std::filesystem::path(arguments.adapter) / "adapter_model.safetensors");
+    require_tensors(executor.plan(), Role::adapters, adapter, arguments.adapter);
+    load_tensors(executor, Role::adapters, adapter);
+  }
+}
+
+int generate_command(GenerateArguments arguments) {
+  ModelSpec spec = read_model_spec(arguments.model);
+  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(arguments.model);
+  std::vector<int32_t> prompt = prompt_tokens(arguments, *tokenizer, spec);
+  std::optional<LoraSection> lora;
+  if (!arguments.adapter.empty()) {
+    lora = read_adapter_config(arguments.adapter);
+  }
+  GenerationOptions options{
+      .dtype = chosen_dtype(arguments, spec),
+      .max_prompt_tokens = static_cast<int64_t>(prompt.size()),
+      .max_total_tokens = static_cast<int64_t>(prompt.size()) + arguments.sampling.max_new_tokens,
+      .lora = lora ? &*lora : nullptr};
+  CpuBackend backend;
+  Plan plan = make_plan(compile_generation(spec, options), backend, chosen_limit(arguments, backend));
+  if (!plan.fits()) {
+    fmt::print(stderr, "It does not fit: generation needs {}, and the limit is {}.\n",
+               format_bytes(plan.peak_bytes()), format_bytes(plan.limit_bytes));
+    return kExitDoesNotFit;
+  }
+  Executor executor(plan, backend);
+  load_weights(executor, arguments);
+
+  arguments.sampling.stop_ids = tokenizer->stop_ids();
+  StreamDecoder decoder(*tokenizer);
+  std::string text;
+  std::vector<int32_t> made = generate(executor, prompt, arguments.sampling, [&](int32_t token) {
+    std::string piece = decoder.push(token);
+    text += piece;
+    if (!arguments.json) {
+      fmt::print("{}", piece);
+      std::fflush(stdout);
+    }
+    return true;
+  });
+  std::string rest = decoder.finish();
+  text += rest;
+  if (arguments.json) {
+    Json report = {{"prompt", arguments.prompt},
+                   {"text", text},
+                   {"ids", made},
+                   {"planned_bytes", plan.device_bytes()},
+                   {"allocated_bytes", executor.allocated_bytes()}};
+    fmt::print("{}\n", report.dump(2));
+  } else {
+    fmt::print("{}\n", rest);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<GenerateArguments>();
+  CLI::App* command = app.add_subcommand("generate", "Text from a model, with or without an adapter");
+  command->add_option("model", arguments->model, "A model's folder")->required();
+  command->add_option("--adapter", arguments->adapter, "A PEFT adapter folder, such as a run's output_dir");
+  command->add_option("--prompt", arguments->prompt, "The text to go on from")->required();
+  command->add_option("--max-new-tokens", arguments->sampling.max_new_tokens, "How many tokens at most")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command
+      ->add_option("--temperature", arguments->sampling.temperature, "0: always the likeliest token (greedy)")
+      ->check(CLI::Range(0.0, 100.0));
+  command->add_option("--top-k", arguments->sampling.top_k, "Sample among the k likeliest; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--top-p", arguments->sampling.top_p, "Sample among the likeliest that make up this share")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--seed", arguments->sampling.seed, "Of the sampling");
+  command->add_option("--dtype", arguments->dtype, "fp32 or bf16; default: as the model was saved");
+  command->add_option("--memory", arguments->memory, "The memory limit, e.g. 2GB");
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->footer(
+      "\nExamples:\n  snug generate models/tiny-story --prompt \"Once upon a time\"\n"
+      "  snug generate models/tiny-story --adapter runs/ship_log --prompt \"Log: fox, river, lantern\" \\\n"
+      "      --temperature 0.8 --top-p 0.95 --seed 7");
+  command->callback([arguments, &action] { action = [arguments] { return generate_command(*arguments); }; });
+}
+
+}  // namespace snug

@@ -1,0 +1,87 @@
+// snug train RECIPE
+#include <fmt/format.h>
+
+#include <csignal>
+#include <memory>
+
+#include "backend/cpu/cpu_backend.h"
+#include "cli/commands.h"
+#include "io/atomic_file.h"
+#include "plan/fit.h"
+#include "plan/plan_json.h"
+#include "recipe/parse.h"
+#include "report/plan_report.h"
+#include "report/progress.h"
+
+namespace snug {
+namespace {
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+// The first interrupt ends the run after its step and saves; the second ends the process.
+extern "C" void on_interrupt(int signal_number) {
+  stop_requested = 1;
+  std::signal(signal_number, SIG_DFL);
+}
+
+void print_data(const Dataset& data, const Style& style) {
+  fmt::print("  {}   {}\n", style.dim("data"), data.description);
+}
+
+int train_command(const RecipeArguments& arguments, bool json) {
+  Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
+  ModelSpec spec = read_model_spec(recipe.model.path);
+  CpuBackend backend;
+  Style style = Style::for_stdout();
+  Plan plan = plan_training(recipe, spec, backend);
+  if (!json) {
+    fmt::print("{}\n", plan_report(plan, recipe, spec, style));
+  }
+  if (!plan.fits()) {
+    fmt::print(stderr, "{}",
+               does_not_fit_report(plan, find_alternatives(recipe, spec, backend), Style::for_stderr()));
+    return kExitDoesNotFit;
+  }
+  require_writable_folder(recipe.output_dir);
+  TrainInputs inputs = read_train_inputs(recipe, spec);
+  if (!json) {
+    print_data(inputs.train_data, style);
+    if (inputs.eval_data) {
+      print_data(*inputs.eval_data, style);
+    }
+  }
+  write_file_atomically(std::filesystem::path(recipe.output_dir) / "plan.json",
+                        plan_to_json(plan).dump(2) + "\n");
+
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  TrainProgress progress(recipe.logging.logging_steps, json, stop_requested);
+  TrainSummary summary = train(inputs, plan, backend, progress);
+  if (json) {
+    fmt::print("{}", read_text_file(std::filesystem::path(recipe.output_dir) / "summary.json"));
+  } else {
+    fmt::print("{}", progress.finished(summary, recipe.output_dir));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Action& action) {
+  struct Options {
+    RecipeArguments recipe;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("train", "Train by a recipe; writes the adapter or the model");
+  add_recipe_arguments(*command, options->recipe);
+  command->add_flag("--json", options->json, "Print the summary as JSON at the end, and nothing before");
+  command->footer(
+      "\nCtrl-C ends the run after the current step and keeps what was learned.\n"
+      "\nExamples:\n  snug train recipes/ship_log.yml\n"
+      "  snug train recipes/ship_log.yml --memory 2GB --set training.max_steps=20 --set output_dir=runs/try");
+  command->callback(
+      [options, &action] { action = [options] { return train_command(options->recipe, options->json); }; });
+}
+
+}  // namespace snug

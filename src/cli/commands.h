@@ -1,0 +1,35 @@
+// The commands. Each adds itself to the command line; the chosen one returns the exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace snug {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitEnvironment = 1;
+inline constexpr int kExitBadInput = 2;
+inline constexpr int kExitDoesNotFit = 3;
+
+// Set by the callback of the command that was chosen.
+using Action = std::function<int()>;
+
+void add_inspect_command(CLI::App& app, Action& action);
+void add_plan_command(CLI::App& app, Action& action);
+void add_train_command(CLI::App& app, Action& action);
+void add_generate_command(CLI::App& app, Action& action);
+void add_docs_command(CLI::App& app, Action& action);
+
+// --set and --memory, which plan and train share.
+struct RecipeArguments {
+  std::string path;
+  std::vector<std::string> overrides;
+  std::string memory;
+};
+void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments);
+// The overrides with --memory among them, as --set would write it.
+std::vector<std::string> all_overrides(const RecipeArguments& arguments);
+
+}  // namespace snug

@@ -1,0 +1,74 @@
+// Inspecting a model without its weights.
+#include "report/inspect_report.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/bytes.h"
+#include "compile/adapters.h"
+
+namespace snug {
+namespace {
+
+constexpr std::array<DType, 3> kDtypes = {DType::f32, DType::bf16, DType::f16};
+
+}  // namespace
+
+Inspection inspect(const ModelSpec& spec, int64_t rank) {
+  // One token is enough: weights do not depend on the batch.
+  ForwardOptions options{.program_name = "inspect", .dtype = DType::f32, .max_tokens = 1, .max_sequences = 1};
+  Program forward = build_forward(spec, options);
+  Inspection inspection{spec, count_parameters(forward), rank, 0};
+  LoraSection lora;
+  lora.r = rank;
+  inspection.lora_parameters = count_trainable(add_adapters(std::move(forward), {lora, false}));
+  return inspection;
+}
+
+Json inspection_json(const Inspection& inspection) {
+  const ModelSpec& spec = inspection.spec;
+  Json bytes = Json::object();
+  for (DType dtype : kDtypes) {
+    bytes[std::string(name_of(dtype))] = inspection.parameters * size_of(dtype);
+  }
+  return {{"family", spec.family},
+          {"architecture", spec.architecture},
+          {"parameters", inspection.parameters},
+          {"rank", inspection.rank},
+          {"lora_parameters", inspection.lora_parameters},
+          {"bytes", bytes},
+          {"dtype", spec.dtype ? Json(name_of(*spec.dtype)) : Json(nullptr)},
+          {"vocabulary", spec.vocabulary},
+          {"hidden_size", spec.width},
+          {"layers", spec.layers},
+          {"heads", spec.heads},
+          {"kv_heads", spec.kv_heads},
+          {"head_dim", spec.head_dim},
+          {"intermediate_size", spec.inner_width},
+          {"max_positions", spec.max_positions},
+          {"tied_embeddings", spec.tied_embeddings}};
+}
+
+std::string inspection_text(const Inspection& inspection, const Style& style) {
+  const ModelSpec& spec = inspection.spec;
+  std::string text = fmt::format("  {}  {} ({})\n", style.bold(spec.source), spec.family, spec.architecture);
+  text += fmt::format("  {} layers, width {}, {} heads ({} for keys and values) of {}, inner width {}\n",
+                      spec.layers, spec.width, spec.heads, spec.kv_heads, spec.head_dim, spec.inner_width);
+  text += fmt::format("  vocabulary {}, {} embeddings, up to {} positions\n\n", format_count(spec.vocabulary),
+                      spec.tied_embeddings ? "tied" : "separate", format_count(spec.max_positions));
+  text += fmt::format("  {} parameters\n", style.bold(format_count(inspection.parameters)));
+  for (DType dtype : kDtypes) {
+    int64_t bytes = inspection.parameters * size_of(dtype);
+    bool stored = spec.dtype == dtype;
+    text += fmt::format("    {}  {}  {} bytes{}\n", name_of(dtype), pad_left(format_bytes(bytes), 10),
+                        format_count(bytes), stored ? style.dim("  (as saved)") : "");
+  }
+  double share = 100.0 * static_cast<double>(inspection.lora_parameters) /
+                 static_cast<double>(inspection.parameters + inspection.lora_parameters);
+  text += fmt::format("\n  LoRA r={} on all linear layers trains {} parameters ({:.2f}%)\n", inspection.rank,
+                      style.bold(format_count(inspection.lora_parameters)), share);
+  return text;
+}
+
+}  // namespace snug

@@ -1,0 +1,128 @@
+// Tables of the plan.
+#include "report/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "compile/phases.h"
+
+namespace snug {
+namespace {
+
+constexpr size_t kShownBuffers = 5;
+
+std::string cell(int64_t bytes) {
+  return bytes == 0 ? "·" : format_bytes(bytes);
+}
+
+std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Style& style) {
+  double share = 100.0 * static_cast<double>(plan.trainable_parameters) /
+                 static_cast<double>(plan.parameters + (recipe.lora ? plan.trainable_parameters : 0));
+  std::string method =
+      recipe.lora ? fmt::format("LoRA r={}, alpha={:g}, on {}", recipe.lora->r, recipe.lora->lora_alpha,
+                                fmt::join(recipe.lora->target_modules, ", "))
+                  : "full fine-tuning";
+  const TrainingSection& training = recipe.training;
+  int64_t effective = training.per_device_train_batch_size * training.gradient_accumulation_steps;
+  std::string text;
+  text += fmt::format("  {}  {} ({}), {} parameters, {}\n", style.dim("model "), recipe.model.path,
+                      spec.family, format_count(plan.parameters), name_of(run_dtype(recipe, spec)));
+  text += fmt::format("  {}  {}: {} parameters ({:.2f}%)\n", style.dim("trains"), method,
+                      format_count(plan.trainable_parameters), share);
+  text += fmt::format("  {}  {} × {} = {} sequences of up to {} tokens a step\n", style.dim("batch "),
+                      training.per_device_train_batch_size, training.gradient_accumulation_steps, effective,
+                      recipe.data.max_length);
+  return text;
+}
+
+Table role_table(const Plan& plan) {
+  Table table;
+  table.header = {"memory on " + plan.backend};
+  for (const PhasePlan& phase : plan.phases) {
+    table.header.push_back(phase.name());
+  }
+  auto add_row = [&](std::string_view name, auto bytes_of) {
+    std::vector<std::string> row = {std::string(name)};
+    bool any = false;
+    for (const PhasePlan& phase : plan.phases) {
+      int64_t bytes = bytes_of(phase);
+      any = any || bytes > 0;
+      row.push_back(cell(bytes));
+    }
+    if (any) {
+      table.rows.push_back(std::move(row));
+    }
+  };
+  for (size_t role = 0; role < kRoleCount; ++role) {
+    add_row(name_of(static_cast<Role>(role)), [&](const PhasePlan& phase) {
+      return phase.role_bytes[role] +
+             (static_cast<Role>(role) == Role::driver_context ? plan.context_bytes : int64_t{0});
+    });
+  }
+  add_row("packing loss", [](const PhasePlan& phase) { return phase.packing_loss_bytes; });
+  table.rules_before = {table.rows.size()};
+  add_row("peak", [&](const PhasePlan& phase) { return phase.device().peak_bytes + plan.context_bytes; });
+  return table;
+}
+
+std::string peak_lines(const Plan& plan, const Style& style) {
+  const PhasePlan& phase = plan.largest_phase();
+  std::string where = phase.peak_op.empty() ? "" : fmt::format(" at {}", phase.peak_op);
+  std::string text =
+      fmt::format("  {} {} ({} bytes), in {}{}\n", style.bold("peak"), format_bytes(plan.peak_bytes()),
+                  format_count(plan.peak_bytes()), phase.name(), where);
+  size_t shown = std::min(phase.live_at_peak.size(), kShownBuffers);
+  for (size_t i = 0; i < shown; ++i) {
+    const Buffer& buffer = phase.program.buffer(phase.live_at_peak[i]);
+    text += style.dim(fmt::format("       {} {} ({})", pad_left(format_bytes(buffer.max_bytes()), 10),
+                                  buffer.name, name_of(buffer.role))) +
+            "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Style& style) {
+  std::string text = model_lines(plan, recipe, spec, style) + "\n" + role_table(plan).to_text(style) + "\n" +
+                     peak_lines(plan, style);
+  int64_t headroom = plan.limit_bytes - plan.peak_bytes();
+  std::string verdict =
+      plan.fits() ? style.good("fits") + fmt::format(", {} to spare", format_bytes(headroom))
+                  : style.bad("does not fit") + fmt::format(", {} too much", format_bytes(-headroom));
+  text += fmt::format("  {} {}: {}\n", style.bold("limit"), format_bytes(plan.limit_bytes), verdict);
+  return text;
+}
+
+std::string does_not_fit_report(const Plan& plan, const std::vector<Alternative>& alternatives,
+                                const Style& style) {
+  std::string text = fmt::format(
+      "\n  {} The plan needs {} ({} bytes) and the limit is {}: {} bytes too much.\n",
+      style.bad("It does not fit."), format_bytes(plan.peak_bytes()), format_count(plan.peak_bytes()),
+      format_bytes(plan.limit_bytes), format_count(plan.peak_bytes() - plan.limit_bytes));
+  if (alternatives.empty()) {
+    int64_t fixed_bytes = 0;
+    for (Role role : {Role::base_weights, Role::adapters, Role::gradients, Role::optimizer_states}) {
+      fixed_bytes += plan.largest_phase().role_bytes[static_cast<size_t>(role)];
+    }
+    text += fmt::format(
+        "  No micro-batch and no recomputation makes it fit: weights, gradients and optimizer states "
+        "alone take {}.\n",
+        format_bytes(fixed_bytes));
+    return text;
+  }
+  text += "  The same experiment fits with:\n";
+  for (const Alternative& alternative : alternatives) {
+    std::string settings;
+    for (const std::string& setting : alternative.settings) {
+      settings += " --set " + setting;
+    }
+    text += fmt::format("    {}  {}\n", pad_left(format_bytes(alternative.peak_bytes), 10),
+                        style.accent(settings.substr(1)));
+  }
+  return text;
+}
+
+}  // namespace snug

@@ -1,0 +1,21 @@
+// The plan for people: what goes where, in which phase, and where the peak is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/model_spec.h"
+#include "plan/fit.h"
+#include "plan/plan.h"
+#include "recipe/recipe.h"
+#include "report/terminal.h"
+
+namespace snug {
+
+std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Style& style);
+
+// "does not fit" with by how much, and the nearest plans that do.
+std::string does_not_fit_report(const Plan& plan, const std::vector<Alternative>& alternatives,
+                                const Style& style);
+
+}  // namespace snug

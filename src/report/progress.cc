@@ -1,0 +1,116 @@
+// Progress on the terminal.
+#include "report/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/bytes.h"
+
+namespace snug {
+namespace {
+
+constexpr int kBarCharacters = 24;
+constexpr size_t kCurvePoints = 2000;
+
+std::string duration(double seconds) {
+  auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole >= 3600) {
+    return fmt::format("{}h {:02}m", whole / 3600, whole / 60 % 60);
+  }
+  return whole >= 60 ? fmt::format("{}m {:02}s", whole / 60, whole % 60) : fmt::format("{}s", whole);
+}
+
+std::string bar(int64_t done, int64_t total) {
+  int64_t filled = total > 0 ? done * kBarCharacters / total : 0;
+  std::string text;
+  for (int64_t i = 0; i < kBarCharacters; ++i) {
+    text += i < filled ? "█" : "░";
+  }
+  return text;
+}
+
+}  // namespace
+
+TrainProgress::TrainProgress(int64_t logging_steps, bool quiet, const volatile std::sig_atomic_t& stop)
+    : logging_steps_(std::max<int64_t>(logging_steps, 1)),
+      quiet_(quiet),
+      stop_(stop),
+      style_(Style::for_stdout()) {}
+
+void TrainProgress::clear_line() {
+  if (line_shown_) {
+    fmt::print("\r\x1b[K");
+    line_shown_ = false;
+  }
+}
+
+void TrainProgress::on_stage(const std::string& text) {
+  if (!quiet_) {
+    clear_line();
+    fmt::print("  {}\n", style_.dim(text));
+    std::fflush(stdout);
+  }
+}
+
+void TrainProgress::on_step(const StepMetrics& metrics) {
+  seconds_ += metrics.seconds;
+  double speed = static_cast<double>(metrics.tokens) / std::max(metrics.seconds, 1e-9);
+  bool first = metrics.step == 1;
+  smoothed_loss_ = first ? metrics.loss : 0.9 * smoothed_loss_ + 0.1 * metrics.loss;
+  smoothed_speed_ = first ? speed : 0.9 * smoothed_speed_ + 0.1 * speed;
+  if (curve_.size() < kCurvePoints || metrics.step % logging_steps_ == 0) {
+    curve_.push_back({static_cast<double>(metrics.step), smoothed_loss_});
+  }
+  if (quiet_) {
+    return;
+  }
+  bool due = first || metrics.step == metrics.total_steps || metrics.step % logging_steps_ == 0;
+  if (!style_.enabled() && !due) {
+    return;
+  }
+  double left =
+      seconds_ / static_cast<double>(metrics.step) * static_cast<double>(metrics.total_steps - metrics.step);
+  std::string line =
+      fmt::format("  {} {}/{}  loss {:.4f}  norm {:.2f}  lr {:.2e}  {} tok/s  {} left",
+                  style_.accent(bar(metrics.step, metrics.total_steps)), metrics.step, metrics.total_steps,
+                  metrics.loss, metrics.gradient_norm, metrics.learning_rate,
+                  format_count(static_cast<int64_t>(smoothed_speed_)), duration(left));
+  if (style_.enabled()) {
+    fmt::print("\r\x1b[K{}", line);
+    line_shown_ = true;
+  } else {
+    fmt::print("{}\n", line);
+  }
+  std::fflush(stdout);
+}
+
+void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
+  if (quiet_) {
+    return;
+  }
+  clear_line();
+  fmt::print("  {} step {}: loss {:.4f} over {} targets\n", style_.bold("evaluation"), metrics.step,
+             metrics.loss, format_count(metrics.targets));
+  std::fflush(stdout);
+}
+
+std::string TrainProgress::finished(const TrainSummary& summary, const std::string& output_dir) const {
+  std::string text = "\n" + loss_curve(curve_, 60, 8, style_) + "\n";
+  text +=
+      fmt::format("  {} {} of {} steps, {} tokens in {} ({} tok/s)\n",
+                  summary.interrupted ? style_.bad("stopped early:") : style_.good("done:"), summary.steps,
+                  summary.total_steps, format_count(summary.tokens), duration(summary.seconds),
+                  format_count(static_cast<int64_t>(static_cast<double>(summary.tokens) /
+                                                    std::max(summary.seconds, 1e-9))));
+  text += fmt::format("  loss   {:.4f} → {:.4f}", summary.first_loss, summary.last_loss);
+  if (!summary.evaluations.empty()) {
+    text += fmt::format(", evaluation {:.4f}", summary.evaluations.back().loss);
+  }
+  text += fmt::format("\n  memory {} planned, {} allocated, {} used\n", format_count(summary.planned_bytes),
+                      format_count(summary.allocated_bytes), format_count(summary.peak_used_bytes));
+  return text + fmt::format("  saved  {}\n", output_dir);
+}
+
+}  // namespace snug

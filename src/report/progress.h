@@ -1,0 +1,42 @@
+// The run as it goes: one line that is rewritten on a terminal, a line per logged step elsewhere.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/loss_curve.h"
+#include "report/terminal.h"
+#include "train/trainer.h"
+
+namespace snug {
+
+class TrainProgress : public TrainObserver {
+ public:
+  // `quiet` prints nothing (for --json). `stop` is set by a signal handler.
+  TrainProgress(int64_t logging_steps, bool quiet, const volatile std::sig_atomic_t& stop);
+
+  void on_stage(const std::string& text) override;
+  void on_step(const StepMetrics& metrics) override;
+  void on_evaluation(const EvaluationMetrics& metrics) override;
+  bool should_stop() override { return stop_ != 0; }
+
+  // Loss curve and totals, once the run is over.
+  std::string finished(const TrainSummary& summary, const std::string& output_dir) const;
+
+ private:
+  void clear_line();
+
+  int64_t logging_steps_;
+  bool quiet_;
+  const volatile std::sig_atomic_t& stop_;
+  Style style_;
+  bool line_shown_ = false;
+  double seconds_ = 0;
+  double smoothed_loss_ = 0;
+  double smoothed_speed_ = 0;
+  std::vector<CurvePoint> curve_;
+};
+
+}  // namespace snug
