@@ -1,0 +1,67 @@
+// Any bytes as a safetensors file: refused with an Error, or every tensor lies where it may.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "io/safetensors.h"
+
+namespace {
+
+// What the rest of the program relies on, worked out here in wider arithmetic.
+void check_header(const snug::SafetensorsHeader& header, size_t file_bytes) {
+  SNUG_CHECK(header.data_begin >= 8 && static_cast<size_t>(header.data_begin) <= file_bytes, "data section");
+  std::vector<uint8_t> covered(file_bytes - static_cast<size_t>(header.data_begin), 0);
+  for (const auto& [name, tensor] : header.tensors) {
+    __int128 bytes = snug::size_of(tensor.dtype);
+    for (int64_t dimension : tensor.shape) {
+      SNUG_CHECK(dimension >= 0, "negative dimension");
+      bytes *= dimension;
+      SNUG_CHECK(bytes <= INT64_MAX, "overflow");
+    }
+    SNUG_CHECK(bytes == tensor.end - tensor.begin, "size of " + name);
+    for (int64_t i = tensor.begin; i < tensor.end; ++i) {
+      SNUG_CHECK(covered.at(static_cast<size_t>(i))++ == 0, "overlap in " + name);
+    }
+  }
+  for (uint8_t count : covered) {
+    SNUG_CHECK(count == 1, "a hole");
+  }
+}
+
+void parse(std::span<const std::byte> bytes) {
+  try {
+    check_header(snug::parse_safetensors_header(bytes, static_cast<int64_t>(bytes.size()), "fuzz"),
+                 bytes.size());
+  } catch (const snug::Error&) {
+    // Refusal is the expected answer to most inputs; anything else that is thrown ends the run.
+  }
+}
+
+// The input up to its first NUL as header text, with the length that belongs to it, and the rest as data:
+// mutations of the text would otherwise nearly always fail at the length.
+std::vector<std::byte> with_fitting_length(std::span<const std::byte> input) {
+  auto end = std::find(input.begin(), input.end(), std::byte{0});
+  auto length = static_cast<uint64_t>(end - input.begin());
+  std::vector<std::byte> file;
+  for (int shift = 0; shift < 64; shift += 8) {
+    file.push_back(static_cast<std::byte>((length >> shift) & 0xFFU));
+  }
+  file.insert(file.end(), input.begin(), end);
+  if (end != input.end()) {
+    file.insert(file.end(), end + 1, input.end());
+  }
+  return file;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
+  parse(bytes);
+  parse(with_fitting_length(bytes));
+  return 0;
+}
