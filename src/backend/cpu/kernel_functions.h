@@ -1,0 +1,71 @@
+// Declarations of the CPU kernels, one function a kind, with the workspace functions of those that need
+// scratch memory. The table in kernels.cc is their only user besides benchmarks.
+#pragma once
+
+#include "backend/backend.h"
+
+namespace snug::cpu {
+
+// embedding.cc
+void embedding(const KernelCall& call);
+void embedding_backward(const KernelCall& call);
+
+// norm.cc
+void rms_norm(const KernelCall& call);
+void rms_norm_backward(const KernelCall& call);
+int64_t rms_norm_backward_workspace(const Program& program, const Op& op);
+void add_rms_norm(const KernelCall& call);
+
+// rope.cc
+void rope(const KernelCall& call);
+
+// gated_activation.cc
+void gated_activation(const KernelCall& call);
+void gated_activation_backward(const KernelCall& call);
+
+// elementwise.cc
+void add(const KernelCall& call);
+void copy(const KernelCall& call);
+void fill(const KernelCall& call);
+void select_rows(const KernelCall& call);
+void cache_write(const KernelCall& call);
+
+// dropout.cc
+void dropout(const KernelCall& call);
+
+// optimizer.cc
+void gradient_norm(const KernelCall& call);
+int64_t gradient_norm_workspace(const Program& program, const Op& op);
+void adamw(const KernelCall& call);
+
+// linear.cc
+void linear(const KernelCall& call);
+int64_t linear_workspace(const Program& program, const Op& op);
+void linear_backward_input(const KernelCall& call);
+int64_t linear_backward_input_workspace(const Program& program, const Op& op);
+void linear_backward_weight(const KernelCall& call);
+int64_t linear_backward_weight_workspace(const Program& program, const Op& op);
+
+// lora.cc
+void lora_up(const KernelCall& call);
+int64_t lora_up_workspace(const Program& program, const Op& op);
+void lora_up_backward_input(const KernelCall& call);
+int64_t lora_up_backward_input_workspace(const Program& program, const Op& op);
+void lora_up_backward_weight(const KernelCall& call);
+int64_t lora_up_backward_weight_workspace(const Program& program, const Op& op);
+
+// attention.cc
+void attention(const KernelCall& call);
+int64_t attention_workspace(const Program& program, const Op& op);
+
+// attention_backward.cc
+void attention_backward(const KernelCall& call);
+int64_t attention_backward_workspace(const Program& program, const Op& op);
+
+// loss_head.cc
+void loss_head(const KernelCall& call);
+int64_t loss_head_workspace(const Program& program, const Op& op);
+void loss_head_gradient(const KernelCall& call);
+int64_t loss_head_gradient_workspace(const Program& program, const Op& op);
+
+}  // namespace snug::cpu

@@ -1,0 +1,13 @@
+// How much memory this process may use: the machine's, or its container's if that is less.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace snug {
+
+// MemTotal, limited by the control groups (version 1 or 2) that the process is in. `root` stands before
+// /proc and /sys, so that tests can bring their own.
+int64_t machine_memory_bytes(const std::string& root = "");
+
+}  // namespace snug

@@ -1,0 +1,75 @@
+// Reference cases made by tools/make_references.py: a tiny model folder, a batch, and what Hugging Face says.
+#pragma once
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "recipe/recipe.h"
+
+namespace snug {
+
+inline std::filesystem::path reference_folder(const std::string& name) {
+  return std::filesystem::path(SNUG_SOURCE_DIR) / "tests/goldens/references" / name;
+}
+
+inline Batch batch_of_sequences(const Json& sequences, const std::vector<size_t>& indices) {
+  Batch batch;
+  batch.offsets.push_back(0);
+  for (size_t index : indices) {
+    auto ids = sequences[index]["ids"].get<std::vector<int32_t>>();
+    auto targets = sequences[index]["targets"].get<std::vector<int32_t>>();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      batch.ids.push_back(ids[i]);
+      batch.targets.push_back(targets[i]);
+      batch.positions.push_back(static_cast<int32_t>(i));
+      batch.target_count += targets[i] >= 0 ? 1 : 0;
+    }
+    batch.offsets.push_back(static_cast<int32_t>(batch.ids.size()));
+  }
+  return batch;
+}
+
+inline Batch whole_batch(const Json& sequences) {
+  std::vector<size_t> all(sequences.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i] = i;
+  }
+  return batch_of_sequences(sequences, all);
+}
+
+// A recipe that plans enough for any of the reference batches.
+inline Recipe reference_recipe(const std::filesystem::path& model) {
+  Recipe recipe;
+  recipe.model.path = model.string();
+  recipe.model.dtype = DType::f32;
+  recipe.data.max_length = 16;
+  recipe.training.per_device_train_batch_size = 4;
+  recipe.training.per_device_eval_batch_size = 4;
+  return recipe;
+}
+
+inline std::vector<float> values_of(const TensorBytes& tensor) {
+  std::vector<float> values(tensor.bytes.size() / static_cast<size_t>(size_of(tensor.dtype)));
+  convert(tensor.dtype, tensor.bytes.data(), DType::f32, values.data(), static_cast<int64_t>(values.size()));
+  return values;
+}
+
+// ||a - b|| / ||b||
+inline double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0;
+  double norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    difference += d * d;
+    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30);
+}
+
+}  // namespace snug
