@@ -1,0 +1,229 @@
+// attention_backward: the probabilities are made again from the kept log-sum-exp, block by block.
+//   P = exp(scale * q k^T - lse), dv = P^T do, dP = do v^T, dS = P * (dP - rowsum(do * o)),
+//   dq = scale * dS k, dk = scale * dS^T q
+#include "backend/cpu/attention_blocks.h"
+#include "backend/cpu/fast_math.h"
+#include "backend/cpu/kernel_functions.h"
+#include "backend/cpu/scratch.h"
+#include "base/threads.h"
+
+namespace snug::cpu {
+namespace {
+
+// What one thread works in. Copies of inputs and fp32 sums of dk and dv exist only for bf16.
+struct Block {
+  float* probabilities = nullptr;  // [kQueryBlock, kKeyBlock]
+  float* dscores = nullptr;        // [kQueryBlock, kKeyBlock]
+  float* dquery = nullptr;         // [kQueryBlock, head_dim]
+  float* delta = nullptr;          // [kQueryBlock]: rowsum(do * o)
+  float* query = nullptr;          // [kQueryBlock, head_dim]
+  float* output = nullptr;         // [kQueryBlock, head_dim]
+  float* doutput = nullptr;        // [kQueryBlock, head_dim]
+  float* key = nullptr;            // [kKeyBlock, head_dim]
+  float* value = nullptr;          // [kKeyBlock, head_dim]
+  float* dkey = nullptr;           // [keys, head_dim]
+  float* dvalue = nullptr;         // [keys, head_dim]
+};
+
+int64_t block_bytes(int64_t head_dim, int64_t keys, DType dtype) {
+  int64_t queries = padded_bytes_of<float>(kQueryBlock * head_dim);
+  int64_t bytes =
+      2 * padded_bytes_of<float>(kQueryBlock * kKeyBlock) + queries + padded_bytes_of<float>(kQueryBlock);
+  if (dtype != DType::f32) {
+    bytes += 3 * queries + 2 * padded_bytes_of<float>(kKeyBlock * head_dim) +
+             2 * padded_bytes_of<float>(keys * head_dim);
+  }
+  return bytes;
+}
+
+Block take_block(Scratch scratch, int64_t head_dim, int64_t keys, DType dtype) {
+  Block block;
+  block.probabilities = scratch.take<float>(kQueryBlock * kKeyBlock);
+  block.dscores = scratch.take<float>(kQueryBlock * kKeyBlock);
+  block.dquery = scratch.take<float>(kQueryBlock * head_dim);
+  block.delta = scratch.take<float>(kQueryBlock);
+  if (dtype != DType::f32) {
+    block.query = scratch.take<float>(kQueryBlock * head_dim);
+    block.output = scratch.take<float>(kQueryBlock * head_dim);
+    block.doutput = scratch.take<float>(kQueryBlock * head_dim);
+    block.key = scratch.take<float>(kKeyBlock * head_dim);
+    block.value = scratch.take<float>(kKeyBlock * head_dim);
+    block.dkey = scratch.take<float>(keys * head_dim);
+    block.dvalue = scratch.take<float>(keys * head_dim);
+  }
+  return block;
+}
+
+// One sequence and kv head: where its gradients are summed in fp32 (the outputs themselves if those are
+// fp32), [keys, head_dim] each.
+struct Item {
+  SequenceRows rows;
+  int64_t kv_head = 0;
+  MatrixView dkey;
+  MatrixView dvalue;
+};
+
+// Some queries of one head, in fp32.
+struct Queries {
+  int64_t first = 0;
+  int64_t head = 0;
+  MatrixView query;
+  MatrixView doutput;
+  const float* lse = nullptr;  // one every `heads` numbers
+};
+
+struct Operand {
+  MatrixView view;
+  bool transposed = false;
+};
+
+void multiply(Operand a, Operand b, const MatrixView& c, float alpha, bool accumulate) {
+  Gemm product;
+  product.a = a.view;
+  product.b = b.view;
+  product.c = c;
+  product.transpose_a = a.transposed;
+  product.transpose_b = b.transposed;
+  product.alpha = alpha;
+  product.accumulate = accumulate;
+  gemm(product, {});
+}
+
+void clear(const MatrixView& floats) {
+  for (int64_t i = 0; i < floats.rows; ++i) {
+    std::fill_n(static_cast<float*>(floats.at(i, 0)), floats.columns, 0.0F);
+  }
+}
+
+// Scaled scores become probabilities; what the query does not see becomes zero.
+void make_probabilities(float* scores, int64_t keys, KeyRange visible, float lse) {
+  std::fill_n(scores, visible.first, 0.0F);
+  for (int64_t j = visible.first; j < visible.last; ++j) {
+    scores[j] = fast_exp(scores[j] - lse);
+  }
+  std::fill_n(scores + visible.last, keys - visible.last, 0.0F);
+}
+
+// One block of scores: adds to dquery, dkey and dvalue.
+void run_key_block(const KernelCall& call, const Item& item, const Queries& queries, KeyRange keys,
+                   const Block& block) {
+  const auto& attributes = attributes_of<AttentionAttributes>(call.op);
+  int64_t head_dim = attributes.head_dim;
+  int64_t rows = queries.query.rows;
+  int64_t count = keys.last - keys.first;
+  int64_t kv_column = item.kv_head * head_dim;
+  MatrixView kv = matrix(call.inputs[1]).row_block(item.rows.key + keys.first, count);
+  MatrixView key = as_floats(kv.column_block(attributes.k_column + kv_column, head_dim), block.key);
+  MatrixView value = as_floats(kv.column_block(attributes.v_column + kv_column, head_dim), block.value);
+  MatrixView probabilities = {block.probabilities, DType::f32, rows, count, kKeyBlock};
+  MatrixView dscores = {block.dscores, DType::f32, rows, count, kKeyBlock};
+
+  multiply({queries.query}, {key, true}, probabilities, attributes.scale, false);
+  multiply({queries.doutput}, {value, true}, dscores, 1.0F, false);
+  for (int64_t i = 0; i < rows; ++i) {
+    KeyRange visible =
+        within_block(visible_keys(attributes, item.rows, queries.first + i), keys.first, count);
+    float* p = block.probabilities + i * kKeyBlock;
+    float* ds = block.dscores + i * kKeyBlock;
+    make_probabilities(p, count, visible, queries.lse[i * attributes.heads]);
+    float delta = block.delta[i];
+    for (int64_t j = 0; j < count; ++j) {
+      ds[j] = p[j] * (ds[j] - delta);
+    }
+  }
+  multiply({probabilities, true}, {queries.doutput}, item.dvalue.row_block(keys.first, count), 1.0F, true);
+  multiply({dscores, true}, {queries.query}, item.dkey.row_block(keys.first, count), attributes.scale, true);
+  multiply({dscores}, {key}, {block.dquery, DType::f32, rows, head_dim, head_dim}, attributes.scale, true);
+}
+
+void make_delta(const MatrixView& output, const MatrixView& doutput, float* delta) {
+  for (int64_t i = 0; i < output.rows; ++i) {
+    const float* o = static_cast<const float*>(output.at(i, 0));
+    const float* d = static_cast<const float*>(doutput.at(i, 0));
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < output.columns; ++j) {
+      sum += o[j] * d[j];
+    }
+    delta[i] = sum;
+  }
+}
+
+void run_query_block(const KernelCall& call, const Item& item, int64_t head, int64_t first,
+                     const Block& block) {
+  const auto& attributes = attributes_of<AttentionAttributes>(call.op);
+  int64_t head_dim = attributes.head_dim;
+  int64_t count = std::min(kQueryBlock, item.rows.queries - first);
+  int64_t row = item.rows.query + first;
+  int64_t q_column = attributes.q_column + head * head_dim;
+  auto load = [&](size_t input, int64_t column, float* copy) {
+    return as_floats(matrix(call.inputs[input]).block(row, column, count, head_dim), copy);
+  };
+  Queries queries{first, head, load(0, q_column, block.query), load(6, head * head_dim, block.doutput),
+                  call.inputs[5].as<float>() + row * attributes.heads + head};
+  make_delta(load(4, head * head_dim, block.output), queries.doutput, block.delta);
+  std::fill_n(block.dquery, count * head_dim, 0.0F);
+  KeyRange range = visible_keys_of_block(attributes, item.rows, first, count);
+  for (int64_t begin = range.first; begin < range.last; begin += kKeyBlock) {
+    run_key_block(call, item, queries, {begin, std::min(begin + kKeyBlock, range.last)}, block);
+  }
+  store_block(block.dquery, head_dim, matrix(call.outputs[0]).block(row, q_column, count, head_dim));
+}
+
+void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head, const Block& block) {
+  const auto& attributes = attributes_of<AttentionAttributes>(call.op);
+  int64_t head_dim = attributes.head_dim;
+  MatrixView dkv = matrix(call.outputs[1]).row_block(rows.key, rows.keys);
+  MatrixView dkey = dkv.column_block(attributes.k_column + kv_head * head_dim, head_dim);
+  MatrixView dvalue = dkv.column_block(attributes.v_column + kv_head * head_dim, head_dim);
+  bool copies = dkv.dtype != DType::f32;
+  Item item{rows, kv_head, dkey, dvalue};
+  if (copies) {
+    item.dkey = {block.dkey, DType::f32, rows.keys, head_dim, head_dim};
+    item.dvalue = {block.dvalue, DType::f32, rows.keys, head_dim, head_dim};
+  }
+  clear(item.dkey);
+  clear(item.dvalue);
+  int64_t group = attributes.heads / attributes.kv_heads;
+  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    for (int64_t first = 0; first < rows.queries; first += kQueryBlock) {
+      run_query_block(call, item, head, first, block);
+    }
+  }
+  if (copies) {
+    store_block(block.dkey, head_dim, dkey);
+    store_block(block.dvalue, head_dim, dvalue);
+  }
+}
+
+}  // namespace
+
+// q, kv, q_offsets, kv_offsets, o, lse, do -> dq [T,Cq], dkv [Tk,Ckv], both written. A thread takes all query
+// heads of one sequence and kv head, in order: sums over the group need no locks and always add up alike.
+void attention_backward(const KernelCall& call) {
+  const auto& attributes = attributes_of<AttentionAttributes>(call.op);
+  int64_t sequences = std::max<int64_t>(call.inputs[2].rows() - 1, 0);
+  int64_t keys = call.inputs[1].rows();
+  DType dtype = call.inputs[0].dtype;
+  auto share = static_cast<size_t>(block_bytes(attributes.head_dim, keys, dtype));
+#pragma omp parallel num_threads(thread_count())
+  {
+    auto thread = static_cast<size_t>(omp_get_thread_num());
+    Block block =
+        take_block(Scratch(call.workspace.subspan(thread * share, share)), attributes.head_dim, keys, dtype);
+#pragma omp for schedule(dynamic)
+    for (int64_t index = 0; index < sequences * attributes.kv_heads; ++index) {
+      SequenceRows rows = sequence_rows(call.inputs[2].as<int32_t>(), call.inputs[3].as<int32_t>(),
+                                        index / attributes.kv_heads);
+      run_item(call, rows, index % attributes.kv_heads, block);
+    }
+  }
+}
+
+int64_t attention_backward_workspace(const Program& program, const Op& op) {
+  return thread_count() * block_bytes(attributes_of<AttentionAttributes>(op).head_dim,
+                                      program.buffer(op.inputs[1]).dims[0].max,
+                                      program.buffer(op.inputs[0]).dtype);
+}
+
+}  // namespace snug::cpu

@@ -1,0 +1,61 @@
+// What attention and its gradient share: how sequences are cut into blocks and which keys a query sees.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/cpu/gemm.h"
+
+namespace snug::cpu {
+
+// A block of scores is [kQueryBlock, kKeyBlock]: with its keys and values it fits the second-level cache.
+inline constexpr int64_t kQueryBlock = 64;
+inline constexpr int64_t kKeyBlock = 256;
+
+// Where one sequence lies in the rows of q and kv.
+struct SequenceRows {
+  int64_t query = 0;
+  int64_t queries = 0;
+  int64_t key = 0;
+  int64_t keys = 0;
+};
+
+inline SequenceRows sequence_rows(const int32_t* query_offsets, const int32_t* key_offsets,
+                                  int64_t sequence) {
+  return {query_offsets[sequence], query_offsets[sequence + 1] - query_offsets[sequence],
+          key_offsets[sequence], key_offsets[sequence + 1] - key_offsets[sequence]};
+}
+
+// Keys [first, last) of a sequence.
+struct KeyRange {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+// The last query stands at the last key, as decoding with a cache needs it.
+inline KeyRange visible_keys(const AttentionAttributes& attributes, const SequenceRows& rows, int64_t query) {
+  int64_t position = query + rows.keys - rows.queries;
+  KeyRange range{0, rows.keys};
+  if (attributes.causal) {
+    range.last = std::clamp<int64_t>(position + 1, 0, rows.keys);
+  }
+  if (attributes.window > 0) {
+    range.first = std::clamp<int64_t>(position - attributes.window + 1, 0, range.last);
+  }
+  return range;
+}
+
+// What any of the queries [first, first + count) sees.
+inline KeyRange visible_keys_of_block(const AttentionAttributes& attributes, const SequenceRows& rows,
+                                      int64_t first, int64_t count) {
+  return {visible_keys(attributes, rows, first).first,
+          visible_keys(attributes, rows, first + count - 1).last};
+}
+
+// The same range as columns of the score block that starts at key `begin` and holds `count` keys.
+inline KeyRange within_block(KeyRange range, int64_t begin, int64_t count) {
+  int64_t first = std::clamp<int64_t>(range.first - begin, 0, count);
+  return {first, std::clamp<int64_t>(range.last - begin, first, count)};
+}
+
+}  // namespace snug::cpu

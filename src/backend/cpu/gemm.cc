@@ -1,0 +1,269 @@
+// Splits C over the threads; each thread calls the single-threaded CBLAS on its own part.
+#include "backend/cpu/gemm.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+
+#include "backend/cpu/dispatch.h"
+#include "backend/cpu/scratch.h"
+#include "base/threads.h"
+
+namespace snug::cpu {
+namespace {
+
+// Blocks of bf16 operands. Each converted number is used in about 384 products: converting costs little
+// beside them, and the three blocks of one thread stay near its second-level cache.
+constexpr int64_t kBlockRows = 384;
+constexpr int64_t kBlockColumns = 384;
+constexpr int64_t kBlockInner = 256;
+// Below this many multiplications another thread costs more than it brings.
+constexpr int64_t kParallelWork = 1 << 20;
+// Products of this many rows or fewer (decoding) are dot products over a streamed weight.
+constexpr int64_t kFewRows = 4;
+
+int64_t inner_size(const Gemm& product) {
+  return product.transpose_a ? product.a.rows : product.a.columns;
+}
+
+// The part of the product that makes C's given block.
+Gemm part_of(const Gemm& product, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  Gemm part = product;
+  part.a = product.transpose_a ? product.a.column_block(row, rows) : product.a.row_block(row, rows);
+  part.b =
+      product.transpose_b ? product.b.row_block(column, columns) : product.b.column_block(column, columns);
+  part.c = product.c.block(row, column, rows, columns);
+  part.bias = product.bias == nullptr ? nullptr : product.bias + column;
+  return part;
+}
+
+// All three in fp32: C = alpha A B + beta C.
+void multiply_floats(const Gemm& product, float beta) {
+  auto k = static_cast<int>(inner_size(product));
+  cblas_sgemm(CblasRowMajor, product.transpose_a ? CblasTrans : CblasNoTrans,
+              product.transpose_b ? CblasTrans : CblasNoTrans, static_cast<int>(product.c.rows),
+              static_cast<int>(product.c.columns), k, product.alpha, static_cast<float*>(product.a.data),
+              static_cast<int>(product.a.stride), static_cast<float*>(product.b.data),
+              static_cast<int>(product.b.stride), beta, static_cast<float*>(product.c.data),
+              static_cast<int>(product.c.stride));
+}
+
+// What C holds before the products are added to it: its old value, the bias, both or neither.
+void start_block(const Gemm& product, float* block, int64_t stride) {
+  for (int64_t i = 0; i < product.c.rows; ++i) {
+    float* row = block + i * stride;
+    if (!product.accumulate) {
+      std::fill_n(row, product.c.columns, 0.0F);
+    } else if (block != product.c.data) {
+      load_block(product.c.row_block(i, 1), row, stride);
+    }
+    if (product.bias != nullptr) {
+      for (int64_t j = 0; j < product.c.columns; ++j) {
+        row[j] += product.bias[j];
+      }
+    }
+  }
+}
+
+// One block of C with all of k, through fp32 copies of what is bf16.
+void multiply_block(const Gemm& product, float* a_block, float* b_block, float* c_block) {
+  MatrixView c = product.c;
+  if (c.dtype != DType::f32) {
+    c = {c_block, DType::f32, c.rows, c.columns, c.columns};
+  }
+  start_block(product, static_cast<float*>(c.data), c.stride);
+  int64_t k = inner_size(product);
+  for (int64_t p = 0; p < k; p += kBlockInner) {
+    int64_t depth = std::min(kBlockInner, k - p);
+    Gemm step = product;
+    step.a = as_floats(product.transpose_a ? product.a.row_block(p, depth) : product.a.column_block(p, depth),
+                       a_block);
+    step.b = as_floats(product.transpose_b ? product.b.column_block(p, depth) : product.b.row_block(p, depth),
+                       b_block);
+    step.c = c;
+    multiply_floats(step, 1.0F);
+  }
+  if (product.c.dtype != DType::f32) {
+    store_block(c_block, c.stride, product.c);
+  }
+}
+
+int64_t block_bytes(DType dtype, int64_t rows, int64_t columns) {
+  return dtype == DType::f32 ? 0 : padded_bytes_of<float>(rows * columns);
+}
+
+// Grows with every size, so that a part of a product never needs more than was planned for the whole.
+int64_t thread_workspace_bytes(const GemmSizes& sizes) {
+  int64_t m = std::min(sizes.m, kBlockRows);
+  int64_t n = std::min(sizes.n, kBlockColumns);
+  int64_t k = std::min(sizes.k, kBlockInner);
+  return block_bytes(sizes.a, m, k) + block_bytes(sizes.b, k, n) + block_bytes(sizes.c, m, n);
+}
+
+template <typename A, typename B>
+float dot(const A* a, const B* b, int64_t count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    sum += to_float(a[i]) * to_float(b[i]);
+  }
+  return sum;
+}
+
+// C = alpha A B^T for few rows of A: B is read once, straight from its storage.
+void multiply_few_rows(const Gemm& product) {
+  const MatrixView& c = product.c;
+  with_type(product.a.dtype, [&](auto a_tag) {
+    using A = typename decltype(a_tag)::type;
+    with_type(product.b.dtype, [&](auto b_tag) {
+      using B = typename decltype(b_tag)::type;
+      with_type(c.dtype, [&](auto c_tag) {
+        using C = typename decltype(c_tag)::type;
+        for (int64_t j = 0; j < c.columns; ++j) {
+          const B* b = static_cast<const B*>(product.b.at(j, 0));
+          float bias = product.bias == nullptr ? 0.0F : product.bias[j];
+          for (int64_t i = 0; i < c.rows; ++i) {
+            float value =
+                product.alpha * dot(static_cast<const A*>(product.a.at(i, 0)), b, product.a.columns) + bias;
+            C& destination = *static_cast<C*>(c.at(i, j));
+            destination = round_to<C>(product.accumulate ? to_float(destination) + value : value);
+          }
+        }
+      });
+    });
+  });
+}
+
+void multiply_part(const Gemm& product, std::span<std::byte> workspace) {
+  int64_t m = product.c.rows;
+  int64_t n = product.c.columns;
+  int64_t k = inner_size(product);
+  if (m <= kFewRows && !product.transpose_a && product.transpose_b) {
+    multiply_few_rows(product);
+    return;
+  }
+  bool all_floats = product.a.dtype == DType::f32 && product.b.dtype == DType::f32;
+  if (all_floats && product.c.dtype == DType::f32) {
+    if (product.bias != nullptr) {
+      start_block(product, static_cast<float*>(product.c.data), product.c.stride);
+    }
+    multiply_floats(product, product.bias != nullptr || product.accumulate ? 1.0F : 0.0F);
+    return;
+  }
+  int64_t block_m = std::min(m, kBlockRows);
+  int64_t block_n = std::min(n, kBlockColumns);
+  int64_t block_k = std::min(k, kBlockInner);
+  Scratch scratch(workspace);
+  float* a_block = scratch.take<float>(product.a.dtype == DType::f32 ? 0 : block_m * block_k);
+  float* b_block = scratch.take<float>(product.b.dtype == DType::f32 ? 0 : block_k * block_n);
+  float* c_block = scratch.take<float>(product.c.dtype == DType::f32 ? 0 : block_m * block_n);
+  for (int64_t i = 0; i < m; i += block_m) {
+    for (int64_t j = 0; j < n; j += block_n) {
+      multiply_block(part_of(product, i, std::min(block_m, m - i), j, std::min(block_n, n - j)), a_block,
+                     b_block, c_block);
+    }
+  }
+}
+
+// Where part `i` of `parts` starts: multiples of 16 keep the inner kernels off their slow edges.
+int64_t part_start(int64_t count, int64_t i, int64_t parts) {
+  constexpr int64_t kUnit = 16;
+  int64_t units = (count + kUnit - 1) / kUnit;
+  return std::min(count, units * i / parts * kUnit);
+}
+
+// How many parts C's rows are cut into (its columns into threads / rows): the cut that leaves each thread
+// the least of A and B to read.
+int64_t row_parts(int64_t m, int64_t n, int64_t threads) {
+  int64_t best = 1;
+  for (int64_t parts = 2; parts <= threads; ++parts) {
+    if (threads % parts == 0 && m / parts + n * parts / threads < m / best + n * best / threads) {
+      best = parts;
+    }
+  }
+  return best;
+}
+
+int64_t threads_for(int64_t m, int64_t n, int64_t k) {
+  bool alone = omp_in_parallel() != 0 || m * n * k < kParallelWork;
+  return alone ? 1 : thread_count();
+}
+
+template <typename T>
+void load_rows(const MatrixView& source, float* destination, int64_t stride) {
+  for (int64_t i = 0; i < source.rows; ++i) {
+    const T* from = static_cast<const T*>(source.at(i, 0));
+    float* to = destination + i * stride;
+    for (int64_t j = 0; j < source.columns; ++j) {
+      to[j] = to_float(from[j]);
+    }
+  }
+}
+
+template <typename T>
+void store_rows(const float* source, int64_t stride, const MatrixView& destination) {
+  for (int64_t i = 0; i < destination.rows; ++i) {
+    const float* from = source + i * stride;
+    T* to = static_cast<T*>(destination.at(i, 0));
+    for (int64_t j = 0; j < destination.columns; ++j) {
+      to[j] = round_to<T>(from[j]);
+    }
+  }
+}
+
+}  // namespace
+
+void load_block(const MatrixView& source, float* destination, int64_t destination_stride) {
+  with_type(source.dtype, [&](auto tag) {
+    load_rows<typename decltype(tag)::type>(source, destination, destination_stride);
+  });
+}
+
+void store_block(const float* source, int64_t source_stride, const MatrixView& destination) {
+  with_type(destination.dtype,
+            [&](auto tag) { store_rows<typename decltype(tag)::type>(source, source_stride, destination); });
+}
+
+MatrixView as_floats(const MatrixView& source, float* block) {
+  if (source.dtype == DType::f32) {
+    return source;
+  }
+  load_block(source, block, source.columns);
+  return {block, DType::f32, source.rows, source.columns, source.columns};
+}
+
+int64_t gemm_workspace_bytes(const GemmSizes& sizes) {
+  return thread_count() * thread_workspace_bytes(sizes);
+}
+
+void gemm(const Gemm& product, std::span<std::byte> workspace) {
+  int64_t m = product.c.rows;
+  int64_t n = product.c.columns;
+  int64_t k = inner_size(product);
+  if (m == 0 || n == 0) {
+    return;
+  }
+  int64_t threads = threads_for(m, n, k);
+  if (threads == 1) {
+    multiply_part(product, workspace);
+    return;
+  }
+  int64_t across = row_parts(m, n, threads);
+  int64_t along = threads / across;
+  auto share = static_cast<size_t>(
+      thread_workspace_bytes({m, n, k, product.a.dtype, product.b.dtype, product.c.dtype}));
+  SNUG_CHECK(share * static_cast<size_t>(threads) <= workspace.size(), "gemm was given too little workspace");
+#pragma omp parallel for schedule(static) num_threads(static_cast <int>(threads))
+  for (int64_t part = 0; part < threads; ++part) {
+    int64_t row = part_start(m, part / along, across);
+    int64_t rows = part_start(m, part / along + 1, across) - row;
+    int64_t column = part_start(n, part % along, along);
+    int64_t columns = part_start(n, part % along + 1, along) - column;
+    if (rows > 0 && columns > 0) {
+      multiply_part(part_of(product, row, rows, column, columns),
+                    workspace.subspan(static_cast<size_t>(part) * share, share));
+    }
+  }
+}
+
+}  // namespace snug::cpu

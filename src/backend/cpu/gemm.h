@@ -1,0 +1,68 @@
+// C = alpha * A B + C on matrices of fp32 or bf16. Products and sums are fp32 throughout; bf16 is converted
+// block by block through the workspace, so that no matrix is ever held twice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backend/backend.h"
+
+namespace snug::cpu {
+
+// A row-major matrix as it lies in memory.
+struct MatrixView {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t stride = 0;  // elements from one row to the next
+
+  void* at(int64_t row, int64_t column) const {
+    return static_cast<std::byte*>(data) + (row * stride + column) * size_of(dtype);
+  }
+  MatrixView block(int64_t row, int64_t column, int64_t row_count, int64_t column_count) const {
+    return {at(row, column), dtype, row_count, column_count, stride};
+  }
+  MatrixView column_block(int64_t column, int64_t count) const { return block(0, column, rows, count); }
+  MatrixView row_block(int64_t row, int64_t count) const { return block(row, 0, count, columns); }
+};
+
+inline MatrixView matrix(const Tensor& tensor) {
+  return {tensor.data, tensor.dtype, tensor.rows(), tensor.columns(), tensor.columns()};
+}
+
+struct Gemm {
+  MatrixView a;  // m x k, or k x m if transpose_a
+  MatrixView b;  // k x n, or n x k if transpose_b
+  MatrixView c;  // m x n
+  bool transpose_a = false;
+  bool transpose_b = false;
+  float alpha = 1.0F;
+  bool accumulate = false;      // C += instead of C =
+  const float* bias = nullptr;  // n numbers that are added to each row of C
+};
+
+// Sizes at most, for planning.
+struct GemmSizes {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  DType a = DType::f32;
+  DType b = DType::f32;
+  DType c = DType::f32;
+};
+
+// Depends on the thread count. 0 if all matrices are fp32.
+int64_t gemm_workspace_bytes(const GemmSizes& sizes);
+
+// Uses all threads; inside a parallel region it runs on the calling thread alone.
+void gemm(const Gemm& product, std::span<std::byte> workspace);
+
+// Conversions of blocks between the stored dtype and fp32, row by row.
+void load_block(const MatrixView& source, float* destination, int64_t destination_stride);
+void store_block(const float* source, int64_t source_stride, const MatrixView& destination);
+// The matrix itself if it is fp32, else an fp32 copy of it in `block`.
+MatrixView as_floats(const MatrixView& source, float* block);
+
+}  // namespace snug::cpu

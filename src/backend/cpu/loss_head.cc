@@ -1,0 +1,235 @@
+// loss_head and loss_head_gradient: the output product, log-softmax and cross-entropy, a chunk of tokens at
+// a time. Only tokens with a target take part: their rows are gathered into full chunks first.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/fast_math.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/kernel_functions.h"
+#include "backend/cpu/scratch.h"
+#include "base/threads.h"
+
+namespace snug::cpu {
+namespace {
+
+// C rows of a chunk, V vocabulary, D model width.
+struct Chunk {
+  float* logits = nullptr;      // [C,V]; then exp(logits - maximum); then their gradient
+  float* x = nullptr;           // [C,D]
+  float* dx = nullptr;          // [C,D]; null without gradient
+  double* losses = nullptr;     // [C]
+  int32_t* tokens = nullptr;    // [C]: the row of x that each row of the chunk came from
+  int64_t count = 0;            // rows in use
+  std::span<std::byte> rest{};  // for the GEMMs
+};
+
+int64_t chunk_rows(const Op& op, int64_t tokens) {
+  return std::min(attributes_of<LossAttributes>(op).chunk_tokens, tokens);
+}
+
+Chunk take_chunk(const KernelCall& call, int64_t rows, bool with_gradient) {
+  int64_t width = call.inputs[0].columns();
+  Scratch scratch(call.workspace);
+  Chunk chunk;
+  chunk.logits = scratch.take<float>(rows * call.inputs[1].rows());
+  chunk.x = scratch.take<float>(rows * width);
+  chunk.dx = with_gradient ? scratch.take<float>(rows * width) : nullptr;
+  chunk.losses = scratch.take<double>(rows);
+  chunk.tokens = scratch.take<int32_t>(rows);
+  chunk.rest = scratch.rest();
+  return chunk;
+}
+
+int64_t workspace_of(const Program& program, const Op& op, bool with_gradient) {
+  const Buffer& x = program.buffer(op.inputs[0]);
+  const Buffer& weight = program.buffer(op.inputs[1]);
+  int64_t rows = chunk_rows(op, x.dims[0].max);
+  int64_t vocabulary = weight.dims[0].max;
+  int64_t width = weight.dims[1].max;
+  int64_t bytes = padded_bytes_of<float>(rows * vocabulary) + padded_bytes_of<float>(rows * width) +
+                  padded_bytes_of<double>(rows) + padded_bytes_of<int32_t>(rows);
+  int64_t gemm_bytes = gemm_workspace_bytes({rows, vocabulary, width, DType::f32, weight.dtype, DType::f32});
+  if (with_gradient) {
+    bytes += padded_bytes_of<float>(rows * width);
+    gemm_bytes = std::max(
+        gemm_bytes, gemm_workspace_bytes({rows, width, vocabulary, DType::f32, weight.dtype, DType::f32}));
+  }
+  return bytes + gemm_bytes;
+}
+
+// Gathers rows with a target from token `begin` on, until the chunk is full; returns the next token.
+int64_t gather(const KernelCall& call, int64_t begin, int64_t capacity, Chunk& chunk) {
+  const Tensor& x = call.inputs[0];
+  const Tensor& targets = call.inputs[2];
+  int64_t vocabulary = call.inputs[1].rows();
+  int64_t token = begin;
+  chunk.count = 0;
+  for (; token < x.rows() && chunk.count < capacity; ++token) {
+    if (targets.as<int32_t>()[token] >= 0) {
+      SNUG_CHECK(targets.as<int32_t>()[token] < vocabulary, "a target lies outside the vocabulary");
+      load_block(matrix(x).row_block(token, 1), chunk.x + chunk.count * x.columns(), x.columns());
+      chunk.tokens[chunk.count++] = static_cast<int32_t>(token);
+    }
+  }
+  return token;
+}
+
+float maximum(const float* row, int64_t count) {
+  float largest = row[0];
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, row[i]);
+  }
+  return largest;
+}
+
+// The sum of exp(row - largest), which replace the row if kStore. fp32 within short pieces, fp64 across.
+template <bool kStore>
+double exponential_sum(float* row, int64_t count, float largest) {
+  constexpr int64_t kPiece = 1024;
+  double total = 0;
+  for (int64_t begin = 0; begin < count; begin += kPiece) {
+    int64_t end = std::min(count, begin + kPiece);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = begin; i < end; ++i) {
+      float value = fast_exp(row[i] - largest);
+      if constexpr (kStore) {
+        row[i] = value;
+      }
+      sum += value;
+    }
+    total += static_cast<double>(sum);
+  }
+  return total;
+}
+
+// The loss of one row of logits: log-sum-exp minus the target's logit. kGradient leaves
+// (softmax - onehot) * scale in the row, which stays in the second-level cache meanwhile.
+template <bool kGradient>
+double row_loss(float* row, int64_t vocabulary, int32_t target, float scale) {
+  float largest = maximum(row, vocabulary);
+  double target_logit = static_cast<double>(row[target]);
+  double sum = exponential_sum<kGradient>(row, vocabulary, largest);
+  if constexpr (kGradient) {
+    auto factor = static_cast<float>(static_cast<double>(scale) / sum);
+    for (int64_t i = 0; i < vocabulary; ++i) {
+      row[i] *= factor;
+    }
+    row[target] -= scale;
+  }
+  return static_cast<double>(largest) + std::log(sum) - target_logit;
+}
+
+// Logits and losses of the gathered rows; returns the sum of the losses, added up in token order.
+template <bool kGradient>
+double chunk_loss(const KernelCall& call, const Chunk& chunk) {
+  const Tensor& weight = call.inputs[1];
+  const int32_t* targets = call.inputs[2].as<int32_t>();
+  int64_t vocabulary = weight.rows();
+  float scale = kGradient ? call.inputs[3].as<float>()[0] : 1.0F;
+  Gemm product;
+  product.a = {chunk.x, DType::f32, chunk.count, weight.columns(), weight.columns()};
+  product.b = matrix(weight);
+  product.c = {chunk.logits, DType::f32, chunk.count, vocabulary, vocabulary};
+  product.transpose_b = true;
+  gemm(product, chunk.rest);
+  parallel_for(chunk.count, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      chunk.losses[i] =
+          row_loss<kGradient>(chunk.logits + i * vocabulary, vocabulary, targets[chunk.tokens[i]], scale);
+    }
+  });
+  double sum = 0;
+  for (int64_t i = 0; i < chunk.count; ++i) {
+    sum += chunk.losses[i];
+  }
+  return sum;
+}
+
+// dx [T,D] = dlogits [C,V] W [V,D] at the gathered tokens.
+void write_input_gradient(const KernelCall& call, const Chunk& chunk) {
+  const Tensor& weight = call.inputs[1];
+  int64_t width = weight.columns();
+  Gemm product;
+  product.a = {chunk.logits, DType::f32, chunk.count, weight.rows(), weight.rows()};
+  product.b = matrix(weight);
+  product.c = {chunk.dx, DType::f32, chunk.count, width, width};
+  gemm(product, chunk.rest);
+  MatrixView dx = matrix(call.outputs[1]);
+  for (int64_t i = 0; i < chunk.count; ++i) {
+    store_block(chunk.dx + i * width, width, dx.row_block(chunk.tokens[i], 1));
+  }
+}
+
+// dW [V,D] = or += dlogits^T [V,C] x [C,D].
+void write_weight_gradient(const KernelCall& call, const Chunk& chunk, bool accumulate) {
+  const Tensor& weight = call.inputs[1];
+  Gemm product;
+  product.a = {chunk.logits, DType::f32, chunk.count, weight.rows(), weight.rows()};
+  product.b = {chunk.x, DType::f32, chunk.count, weight.columns(), weight.columns()};
+  product.c = matrix(call.outputs[2]);
+  product.transpose_a = true;
+  product.accumulate = accumulate;
+  gemm(product, chunk.rest);
+}
+
+bool wants(const KernelCall& call, size_t output) {
+  return call.outputs.size() > output && call.outputs[output].data != nullptr;
+}
+
+void clear(const Tensor& tensor) {
+  std::fill_n(tensor.as<std::byte>(), tensor.elements() * size_of(tensor.dtype), std::byte{0});
+}
+
+// loss_sum = or += the sum of the losses of all tokens that have a target.
+template <bool kGradient>
+void run_chunks(const KernelCall& call) {
+  const Tensor& x = call.inputs[0];
+  int64_t capacity = chunk_rows(call.op, x.rows());
+  Chunk chunk = take_chunk(call, capacity, kGradient);
+  bool accumulate_weight = call.op.accumulates_output(2);
+  double sum = 0;
+  for (int64_t token = 0; token < x.rows();) {
+    token = gather(call, token, capacity, chunk);
+    if (chunk.count == 0) {
+      break;
+    }
+    sum += chunk_loss<kGradient>(call, chunk);
+    if (kGradient && wants(call, 1)) {
+      write_input_gradient(call, chunk);
+    }
+    if (kGradient && wants(call, 2)) {
+      write_weight_gradient(call, chunk, accumulate_weight);
+      accumulate_weight = true;
+    }
+  }
+  if (kGradient && wants(call, 2) && !accumulate_weight) {
+    clear(call.outputs[2]);
+  }
+  double& loss = *call.outputs[0].as<double>();
+  loss = call.op.accumulates_output(0) ? loss + sum : sum;
+}
+
+}  // namespace
+
+void loss_head(const KernelCall& call) {
+  run_chunks<false>(call);
+}
+
+int64_t loss_head_workspace(const Program& program, const Op& op) {
+  return workspace_of(program, op, false);
+}
+
+void loss_head_gradient(const KernelCall& call) {
+  if (wants(call, 1)) {
+    clear(call.outputs[1]);  // tokens without a target keep this zero
+  }
+  run_chunks<true>(call);
+}
+
+int64_t loss_head_gradient_workspace(const Program& program, const Op& op) {
+  return workspace_of(program, op, true);
+}
+
+}  // namespace snug::cpu

@@ -1,0 +1,176 @@
+// The chunked head and loss against log-softmax in double: ignored targets, chunk sizes, dtypes.
+#include "support/run_ops.h"
+#include "support/values.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kVocabulary = 67;
+constexpr int64_t kWidth = 24;
+constexpr float kScale = 0.125F;
+
+struct Case {
+  int64_t tokens;
+  int64_t chunk;
+  int ignored;  // 0: no target, 1: every third, 2: all but the last, 3: all
+  DType activation;
+  DType weight;
+};
+
+struct Expected {
+  double loss = 0;
+  std::vector<double> dx;
+  std::vector<double> dweight;
+};
+
+class LossHeadTest : public testing::TestWithParam<Case> {
+ protected:
+  std::vector<float> x() const {
+    return rounded(random_values(GetParam().tokens * kWidth, 1), GetParam().activation);
+  }
+  std::vector<float> w() const { return rounded(random_values(kVocabulary * kWidth, 2), GetParam().weight); }
+  std::vector<int64_t> targets() const {
+    std::vector<int64_t> ids = random_ids(GetParam().tokens, 3, kVocabulary);
+    for (size_t t = 0; t < ids.size(); ++t) {
+      bool ignored = GetParam().ignored == 3 || (GetParam().ignored == 2 && t + 1 < ids.size()) ||
+                     (GetParam().ignored == 1 && t % 3 == 1);
+      if (ignored) {
+        ids[t] = t % 2 == 0 ? -100 : -1;
+      }
+    }
+    return ids;
+  }
+
+  Expected expected() const {
+    Expected result;
+    std::vector<float> inputs = x();
+    std::vector<float> weights = w();
+    std::vector<int64_t> ids = targets();
+    result.dx.resize(inputs.size());
+    result.dweight.resize(weights.size());
+    for (size_t t = 0; t < ids.size(); ++t) {
+      if (ids[t] < 0) {
+        continue;
+      }
+      std::vector<double> logits(kVocabulary);
+      double sum = 0;
+      for (size_t v = 0; v < kVocabulary; ++v) {
+        for (size_t d = 0; d < kWidth; ++d) {
+          logits[v] +=
+              static_cast<double>(inputs[t * kWidth + d]) * static_cast<double>(weights[v * kWidth + d]);
+        }
+        sum += std::exp(logits[v]);
+      }
+      result.loss += std::log(sum) - logits[static_cast<size_t>(ids[t])];
+      for (size_t v = 0; v < kVocabulary; ++v) {
+        double onehot = static_cast<int64_t>(v) == ids[t] ? 1.0 : 0.0;
+        double dlogit = (std::exp(logits[v]) / sum - onehot) * static_cast<double>(kScale);
+        for (size_t d = 0; d < kWidth; ++d) {
+          result.dx[t * kWidth + d] += dlogit * static_cast<double>(weights[v * kWidth + d]);
+          result.dweight[v * kWidth + d] += dlogit * static_cast<double>(inputs[t * kWidth + d]);
+        }
+      }
+    }
+    return result;
+  }
+
+  struct Ids {
+    std::vector<BufferId> inputs;
+    BufferId loss;
+  };
+  Ids add_inputs(Builder& builder) const {
+    auto [count, chunk, ignored, activation, weight] = GetParam();
+    return {{builder.input("x", activation, {tokens(count + 2), fixed(kWidth)}),
+             builder.weight("w", weight, {fixed(kVocabulary), fixed(kWidth)}, {}),
+             builder.input("targets", DType::i32, {tokens(count + 2)}),
+             builder.input("scale", DType::f32, {fixed(1)})},
+            builder.temporary("loss", DType::f64, {fixed(1)})};
+  }
+  void set_inputs(OpRunner& runner) const {
+    runner.set("x", x());
+    runner.set("w", w());
+    runner.set_ints("targets", targets());
+    runner.set("scale", {kScale});
+  }
+};
+
+TEST_P(LossHeadTest, LossIsTheUnscaledSum) {
+  Builder builder("loss");
+  Ids ids = add_inputs(builder);
+  LossAttributes attributes{GetParam().chunk};
+  builder.append(OpKind::loss_head, "first", ids.inputs, {ids.loss}, attributes);
+  builder.append(OpKind::loss_head, "again", ids.inputs, {ids.loss}, attributes).accumulates = 1;
+  OpRunner runner(builder.finish());
+  set_inputs(runner);
+  runner.run(at_tokens(GetParam().tokens));
+  expect_close(runner.get("loss"), std::vector<double>{2 * expected().loss}, 1e-6);
+}
+
+TEST_P(LossHeadTest, GradientOfInputAndWeight) {
+  auto [count, chunk, ignored, activation, weight] = GetParam();
+  for (bool accumulate : {false, true}) {
+    for (int absent = 0; absent < 3; ++absent) {  // 1: no dx, 2: no dW
+      Builder builder("loss");
+      Ids ids = add_inputs(builder);
+      BufferId dx = builder.temporary("dx", activation, {tokens(count + 2), fixed(kWidth)});
+      BufferId dw =
+          builder.persistent("dw", DType::f32, {fixed(kVocabulary), fixed(kWidth)}, Role::gradients);
+      builder
+          .append(OpKind::loss_head_gradient, "loss", ids.inputs,
+                  {ids.loss, absent == 1 ? kNoBuffer : dx, absent == 2 ? kNoBuffer : dw},
+                  LossAttributes{chunk})
+          .accumulates = accumulate ? 4 : 0;
+      OpRunner runner(builder.finish());
+      set_inputs(runner);
+      std::vector<float> before = random_values(kVocabulary * kWidth, 4);
+      runner.set("dw", before);
+      runner.run(at_tokens(count));
+      Expected wanted = expected();
+      expect_close(runner.get("loss"), std::vector<double>{wanted.loss}, 1e-6);
+      for (size_t i = 0; accumulate && i < before.size(); ++i) {
+        wanted.dweight[i] += static_cast<double>(before[i]);
+      }
+      if (absent != 1) {
+        expect_close(runner.get("dx"), wanted.dx, tolerance_of(activation), 0.1);
+      }
+      if (absent == 2) {
+        EXPECT_EQ(runner.get("dw"), before);
+      } else {
+        expect_close(runner.get("dw"), wanted.dweight, 4e-6);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Chunks, LossHeadTest,
+    testing::Values(Case{1, 1, 0, DType::f32, DType::f32}, Case{7, 1, 1, DType::f32, DType::f32},
+                    Case{7, 5, 0, DType::f32, DType::bf16}, Case{33, 5, 1, DType::f32, DType::f32},
+                    Case{33, 5, 1, DType::bf16, DType::bf16}, Case{33, 100, 1, DType::bf16, DType::f32},
+                    Case{33, 100, 0, DType::f32, DType::f32}, Case{33, 8, 2, DType::f32, DType::f32},
+                    Case{33, 5, 3, DType::f32, DType::f32}));
+
+// Large logits must neither overflow nor lose the loss.
+TEST(LossHead, StaysFiniteOnLargeLogits) {
+  Builder builder("loss");
+  BufferId x = builder.input("x", DType::f32, {tokens(2), fixed(1)});
+  BufferId w = builder.weight("w", DType::f32, {fixed(3), fixed(1)}, {});
+  BufferId targets = builder.input("targets", DType::i32, {tokens(2)});
+  BufferId scale = builder.input("scale", DType::f32, {fixed(1)});
+  BufferId loss = builder.temporary("loss", DType::f64, {fixed(1)});
+  BufferId dx = builder.temporary("dx", DType::f32, {tokens(2), fixed(1)});
+  builder.append(OpKind::loss_head_gradient, "loss", {x, w, targets, scale}, {loss, dx, kNoBuffer},
+                 LossAttributes{2});
+  OpRunner runner(builder.finish());
+  runner.set("x", {1.0F, -1.0F});
+  runner.set("w", {1000.0F, 0.0F, -1000.0F});
+  runner.set_ints("targets", {2, 2});
+  runner.set("scale", {1.0F});
+  runner.run();
+  // Token 0: logits (1000, 0, -1000), target -1000: loss 2000, dlogits (1, 0, -1). Token 1: loss 0.
+  EXPECT_EQ(runner.get("loss"), std::vector<float>{2000.0F});
+  EXPECT_EQ(runner.get("dx"), (std::vector<float>{2000.0F, 0.0F}));
+}
+
+}  // namespace
+}  // namespace snug
