@@ -1,0 +1,50 @@
+// A tokenized data file: every example's ids and targets, laid end to end.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/example.h"
+#include "recipe/recipe.h"
+#include "text/tokenizer.h"
+
+namespace snug {
+
+class Dataset {
+ public:
+  // An example must carry at least one target.
+  void add(const Example& example);
+
+  int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
+  int64_t length_tokens(int64_t index) const;
+  std::span<const int32_t> ids(int64_t index) const;
+  std::span<const int32_t> targets(int64_t index) const;
+
+  int64_t total_tokens() const { return offsets_.back(); }
+  int64_t total_targets() const { return total_targets_; }
+  int64_t longest_tokens() const;
+  // The sum of the `count` longest examples: what any choice of that many can need at most.
+  int64_t longest_sum_tokens(int64_t count) const;
+
+  std::string description;       // one line for people: file, format, counts
+  int64_t cut_examples = 0;      // kept, but longer than max_length: their right end is gone
+  int64_t cut_tokens = 0;        // what they lost
+  int64_t dropped_examples = 0;  // nothing to learn from: empty, or every target cut away
+
+ private:
+  std::vector<int32_t> ids_;
+  std::vector<int32_t> targets_;
+  std::vector<int64_t> offsets_ = {0};  // example i is [offsets_[i], offsets_[i + 1])
+  int64_t total_targets_ = 0;
+};
+
+// Text rows: the opening tokens, the text, the end token; all of it is learned. Prompt/completion rows: the
+// opening tokens and the prompt are given, the completion and the end token are learned. Throws bad_input
+// with file and line for rows that cannot be used, and if no example is left.
+Dataset load_dataset(const std::filesystem::path& path, DataFormat format, const Tokenizer& tokenizer,
+                     int64_t max_length_tokens);
+
+}  // namespace snug

@@ -1,0 +1,37 @@
+// One training example: token ids, and at each position the id to predict there.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace snug {
+
+// A position without a target takes no part in the loss. The number is the one that everyone uses.
+inline constexpr int32_t kNoTarget = -100;
+
+struct Example {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> targets;  // already shifted: targets[i] is ids[i + 1] or kNoTarget; the last has none
+
+  bool has_target() const {
+    return std::any_of(targets.begin(), targets.end(), [](int32_t target) { return target != kNoTarget; });
+  }
+};
+
+// The ids from `learned_begin` on are to be predicted, each from what stands before it. The first id of all
+// is never predicted: nothing stands before it.
+inline Example make_example(std::vector<int32_t> ids, int64_t learned_begin) {
+  Example example;
+  example.targets.assign(ids.size(), kNoTarget);
+  for (size_t i = 0; i + 1 < ids.size(); ++i) {
+    if (static_cast<int64_t>(i) + 1 >= learned_begin) {
+      example.targets[i] = ids[i + 1];
+    }
+  }
+  example.ids = std::move(ids);
+  return example;
+}
+
+}  // namespace snug

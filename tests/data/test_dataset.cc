@@ -1,0 +1,162 @@
+// Rows to ids and targets, worked out by hand on the tiny tokenizer; and what is said about files that are
+// wrong.
+#include <gtest/gtest.h>
+
+#include "data/dataset.h"
+#include "text/tiny_tokenizer.h"
+
+namespace snug {
+namespace {
+
+using testing::error_text;
+using testing::TinyTokenizer;
+using Ids = std::vector<int32_t>;
+constexpr int32_t kNo = -100;
+
+class DatasetTest : public ::testing::Test {
+ protected:
+  Dataset load(const std::string& name, const std::string& content, DataFormat format = DataFormat::automatic,
+               int64_t max_length = 100) {
+    testing::write_raw(folder_ / name, content);
+    return load_dataset(folder_ / name, format, *tokenizer_, max_length);
+  }
+  std::string load_error(const std::string& name, const std::string& content,
+                         DataFormat format = DataFormat::automatic) {
+    return error_text(ErrorKind::bad_input, [&] { load(name, content, format); });
+  }
+  static Ids ids(const Dataset& dataset, int64_t index) {
+    return {dataset.ids(index).begin(), dataset.ids(index).end()};
+  }
+  static Ids targets(const Dataset& dataset, int64_t index) {
+    return {dataset.targets(index).begin(), dataset.targets(index).end()};
+  }
+
+  testing::TemporaryFolder folder_;
+  TinyTokenizer tiny_;
+  std::unique_ptr<Tokenizer> tokenizer_ = tiny_.load();  // abc 6, " ab" 7, c 2, ab 5, </s> 21
+};
+
+TEST_F(DatasetTest, TextRowsLearnEverythingAfterTheFirstToken) {
+  Dataset dataset = load("d.jsonl", "{\"text\": \"abc ab\"}\n\n{\"text\": \"c\", \"other\": 1}\r\n");
+  ASSERT_EQ(dataset.size(), 2);
+  EXPECT_EQ(ids(dataset, 0), (Ids{6, 7, 21}));
+  EXPECT_EQ(targets(dataset, 0), (Ids{7, 21, kNo}));
+  EXPECT_EQ(ids(dataset, 1), (Ids{2, 21}));
+  EXPECT_EQ(targets(dataset, 1), (Ids{21, kNo}));
+  EXPECT_EQ(dataset.total_tokens(), 5);
+  EXPECT_EQ(dataset.total_targets(), 3);
+  EXPECT_EQ(dataset.description,
+            "d.jsonl: text rows (seen in the first row); 2 examples, 5 tokens, 3 of them learned");
+}
+
+TEST_F(DatasetTest, PromptsAreGivenCompletionsAreLearned) {
+  Dataset dataset = load("d.jsonl",
+                         "{\"prompt\": \"abc\", \"completion\": \" abc\"}\n"
+                         "{\"prompt\": \"ab\", \"response\": \"c\"}\n"
+                         "{\"prompt\": \"\", \"completion\": \"ab\"}\n");
+  ASSERT_EQ(dataset.size(), 3);
+  EXPECT_EQ(ids(dataset, 0), (Ids{6, 3, 6, 21})) << "abc forms before the space could join";
+  EXPECT_EQ(targets(dataset, 0), (Ids{3, 6, 21, kNo}));
+  EXPECT_EQ(ids(dataset, 1), (Ids{5, 2, 21})) << "prompt and completion never merge into abc";
+  EXPECT_EQ(targets(dataset, 1), (Ids{2, 21, kNo}));
+  EXPECT_EQ(targets(dataset, 2), (Ids{21, kNo}));
+  EXPECT_SAYS(dataset.description, "prompt/completion rows (seen in the first row)");
+}
+
+TEST_F(DatasetTest, LongPromptsCarryNoTargets) {
+  Dataset dataset = load("d.jsonl", "{\"prompt\": \"abc ab c\", \"completion\": \"d\"}\n");
+  EXPECT_EQ(ids(dataset, 0), (Ids{6, 7, 3, 2, 8, 21}));
+  EXPECT_EQ(targets(dataset, 0), (Ids{kNo, kNo, kNo, 8, 21, kNo}));
+  EXPECT_EQ(dataset.total_targets(), 2);
+}
+
+TEST_F(DatasetTest, BosIsPutBeforeWhereTheTokenizerAddsIt) {
+  TinyTokenizer with_bos(testing::tiny_tokenizer_json(),
+                         {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"add_bos_token", true}});
+  testing::write_raw(folder_ / "d.jsonl", "{\"prompt\": \"\", \"completion\": \"ab\"}\n");
+  auto tokenizer = with_bos.load();
+  Dataset dataset = load_dataset(folder_ / "d.jsonl", DataFormat::automatic, *tokenizer, 100);
+  EXPECT_EQ(ids(dataset, 0), (Ids{20, 5, 21}));
+  EXPECT_EQ(targets(dataset, 0), (Ids{5, 21, kNo}));
+}
+
+TEST_F(DatasetTest, PlainTextIsParagraphs) {
+  Dataset dataset = load("d.txt", "\n\nabc\nab\n \t\n\nc ab");
+  ASSERT_EQ(dataset.size(), 2);
+  EXPECT_EQ(ids(dataset, 0), (Ids{6, 4, 5, 21}));
+  EXPECT_EQ(ids(dataset, 1), (Ids{2, 7, 21}));
+  EXPECT_SAYS(dataset.description, "plain text");
+  EXPECT_EQ(load("d.txt", "{\"text\": 1}").size(), 1) << "the name says that it is plain text";
+  EXPECT_EQ(load("d.data", "{\"text\": \"abc\"}").total_tokens(), 2) << "the first line says that it is JSON";
+}
+
+TEST_F(DatasetTest, CutsOnTheRightAndCounts) {
+  Dataset dataset = load("d.jsonl", "{\"text\": \"abcdabcd\"}\n{\"text\": \"abc\"}\n", DataFormat::text, 3);
+  ASSERT_EQ(dataset.size(), 2);
+  EXPECT_EQ(ids(dataset, 0), (Ids{6, 8, 6}));
+  EXPECT_EQ(targets(dataset, 0), (Ids{8, 6, kNo}));
+  EXPECT_EQ(dataset.cut_examples, 1);
+  EXPECT_EQ(dataset.cut_tokens, 2);
+  EXPECT_EQ(dataset.dropped_examples, 0);
+  EXPECT_SAYS(dataset.description, "1 cut to 3 tokens (2 tokens lost)");
+}
+
+TEST_F(DatasetTest, DropsWhatTeachesNothing) {
+  Dataset dataset =
+      load("d.jsonl",
+           "{\"prompt\": \"ab\", \"completion\": \"c\"}\n"
+           "{\"prompt\": \"ab\", \"completion\": \"\"}\n"         // empty
+           "{\"prompt\": \"abcdabcd\", \"completion\": \"c\"}\n"  // 4 tokens: the completion is cut
+           "{\"prompt\": \"abcda\", \"completion\": \"cc\"}\n",   // 3 tokens: one of it is left
+           DataFormat::automatic, 4);
+  ASSERT_EQ(dataset.size(), 2);
+  EXPECT_EQ(dataset.dropped_examples, 2);
+  EXPECT_EQ(dataset.cut_examples, 1);
+  EXPECT_EQ(targets(dataset, 1), (Ids{kNo, kNo, 2, kNo}));
+  EXPECT_SAYS(dataset.description, "2 dropped");
+  TinyTokenizer without_eos(testing::tiny_tokenizer_json(), Json::object());
+  auto tokenizer = without_eos.load();
+  testing::write_raw(folder_ / "e.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a c\"}\n");
+  dataset = load_dataset(folder_ / "e.jsonl", DataFormat::text, *tokenizer, 100);
+  EXPECT_EQ(dataset.size(), 1) << "one token alone has nothing before it";
+  EXPECT_EQ(dataset.dropped_examples, 1);
+}
+
+TEST_F(DatasetTest, SaysWhatIsWrongWithARow) {
+  std::string good = "{\"text\": \"a c\"}\n";
+  EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": \"a\n"), "d.jsonl:2: not valid JSON at column");
+  EXPECT_SAYS(load_error("d.jsonl", good + good + "{\"Text\": \"a\", \"id\": 1}\n"),
+              "d.jsonl:3: no column \"text\"; found \"Text\", \"id\"");
+  EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": 3.5}\n"), "d.jsonl:2: \"text\" is a number (3.5)");
+  EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": null}\n"), "d.jsonl:2: \"text\" is a null");
+  EXPECT_SAYS(load_error("d.jsonl", good + "\"text\"\n"),
+              "d.jsonl:2: a JSON string where an object is needed");
+  EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": \"caf\xE9\"}\n"),
+              "d.jsonl:2: byte 14 of the line (0xE9) is not UTF-8");
+  EXPECT_SAYS(load_error("d.jsonl", "{\"instruction\": \"a\", \"output\": \"b\"}"),
+              "d.jsonl:1: no columns that snug knows; found \"instruction\", \"output\"");
+  EXPECT_SAYS(load_error("d.json", "[{\"text\": \"a\"}]"), "jq -c '.[]'");
+  EXPECT_SAYS(load_error("d.json", "[\n{\"text\": \"a\"}]"), "jq -c '.[]'");
+  EXPECT_SAYS(load_error("d.jsonl", "{\"prompt\": \"a\"}", DataFormat::prompt_completion),
+              "no column \"completion\"; found \"prompt\"");
+}
+
+TEST_F(DatasetTest, SaysWhatIsWrongWithAFile) {
+  EXPECT_SAYS(load_error("d.jsonl", ""), "d.jsonl: is empty");
+  EXPECT_SAYS(load_error("d.txt", "\n \n"), "d.txt: is empty");
+  EXPECT_SAYS(load_error("d.txt", "abc", DataFormat::prompt_completion), "plain text has no prompts");
+  EXPECT_SAYS(load_error("d.jsonl", "{\"text\": \"\"}\n"), "none of its 1 examples has anything to learn");
+  EXPECT_SAYS(error_text(ErrorKind::bad_input,
+                         [&] { load_dataset(folder_ / "no.jsonl", DataFormat::text, *tokenizer_, 9); }),
+              "no.jsonl: cannot be read: No such file");
+  EXPECT_SAYS(error_text(ErrorKind::bad_input,
+                         [&] { load_dataset(folder_.path(), DataFormat::text, *tokenizer_, 9); }),
+              "is a folder");
+}
+
+TEST_F(DatasetTest, AcceptsAByteOrderMark) {
+  EXPECT_EQ(load("d.jsonl", "\xEF\xBB\xBF{\"text\": \"abc\"}\n").size(), 1);
+}
+
+}  // namespace
+}  // namespace snug
