@@ -1,0 +1,213 @@
+// Reads each type of value from a YAML node, and says in words what is allowed.
+#include "recipe/key_types.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/bytes.h"
+#include "base/names.h"
+#include "recipe/scalars.h"
+
+namespace snug {
+namespace {
+
+// Aliases let a short text stand for a huge list of huge strings; real names and layer counts are far below.
+constexpr size_t kMaxListElements = 4096;
+constexpr size_t kMaxTextBytes = 4096;
+
+BadValue bad(const YamlNode& node, std::string did_you_mean = "") {
+  return {.where = node, .element = std::nullopt, .did_you_mean = std::move(did_you_mean)};
+}
+
+bool is_scalar(const YamlNode& node) {
+  return node.value->kind == YamlValue::Kind::scalar;
+}
+
+// Only a plain scalar is a number: whoever writes quotes asks for text.
+bool is_plain_scalar(const YamlNode& node) {
+  return is_scalar(node) && node.value->plain;
+}
+
+bool has_control_character(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+bool contains(const NumberRange& range, double number) {
+  bool above = range.low_included ? number >= range.low : number > range.low;
+  bool below = range.high_included ? number <= range.high : number < range.high;
+  return above && below;
+}
+
+std::string bool_meant_by(std::string_view text) {
+  constexpr std::array kTrue = {"True", "TRUE", "yes", "Yes", "on", "On", "y", "1"};
+  constexpr std::array kFalse = {"False", "FALSE", "no", "No", "off", "Off", "n", "0"};
+  if (std::find(kTrue.begin(), kTrue.end(), text) != kTrue.end()) {
+    return "true";
+  }
+  if (std::find(kFalse.begin(), kFalse.end(), text) != kFalse.end()) {
+    return "false";
+  }
+  return text.size() <= kMaxTextBytes ? nearest_name(text, {"true", "false"}) : "";
+}
+
+}  // namespace
+
+std::string allowed_text(const IntegerRange& range) {
+  return fmt::format("a whole number from {} to {}", range.low, range.high);
+}
+
+std::string allowed_text(const NumberRange& range) {
+  if (std::isinf(range.high)) {
+    return range.low_included ? fmt::format("a number of at least {}", range.low)
+                              : fmt::format("a number greater than {}", range.low);
+  }
+  return fmt::format("a number from {} to {}{}", range.low, range.high_included ? "" : "below ", range.high);
+}
+
+std::string allowed_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    std::string_view separator = i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    text += fmt::format("{}{}", separator, names[i]);
+  }
+  return text;
+}
+
+bool is_null(const YamlNode& node) {
+  return node.value->kind == YamlValue::Kind::null;
+}
+
+bool is_list(const YamlNode& node) {
+  return node.value->kind == YamlValue::Kind::list;
+}
+
+std::optional<BadValue> read_integer(const YamlNode& node, const IntegerRange& range, int64_t& out) {
+  std::optional<int64_t> integer = is_plain_scalar(node) ? parse_integer(node.value->text) : std::nullopt;
+  if (!integer || *integer < range.low || *integer > range.high) {
+    return bad(node);
+  }
+  out = *integer;
+  return std::nullopt;
+}
+
+std::optional<BadValue> read_number(const YamlNode& node, const NumberRange& range, double& out) {
+  std::optional<double> number = is_plain_scalar(node) ? parse_number(node.value->text) : std::nullopt;
+  if (!number || !contains(range, *number)) {
+    return bad(node);
+  }
+  out = *number;
+  return std::nullopt;
+}
+
+std::optional<BadValue> read_bool(const YamlNode& node, bool& out) {
+  if (!is_scalar(node)) {
+    return bad(node);
+  }
+  std::optional<bool> value = node.value->plain ? parse_bool(node.value->text) : std::nullopt;
+  if (!value) {
+    return bad(node, bool_meant_by(node.value->text));
+  }
+  out = *value;
+  return std::nullopt;
+}
+
+std::optional<BadValue> read_text(const YamlNode& node, std::string& out) {
+  if (!is_scalar(node) || node.value->text.empty() || node.value->text.size() > kMaxTextBytes ||
+      has_control_character(node.value->text)) {
+    return bad(node);
+  }
+  out = node.value->text;
+  return std::nullopt;
+}
+
+std::optional<BadValue> read_text_or_list(const YamlNode& node, std::vector<std::string>& out) {
+  std::vector<std::string> texts;
+  if (!is_list(node)) {
+    std::optional<BadValue> wrong = read_text(node, texts.emplace_back());
+    if (!wrong) {
+      out = std::move(texts);
+    }
+    return wrong;
+  }
+  const std::vector<YamlNode>& items = node.value->items;
+  if (items.empty() || items.size() > kMaxListElements) {
+    return bad(node);
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    std::optional<BadValue> wrong = read_text(items[i], texts.emplace_back());
+    if (wrong) {
+      wrong->element = i;
+      return wrong;
+    }
+  }
+  out = std::move(texts);
+  return std::nullopt;
+}
+
+std::optional<BadValue> read_size(const YamlNode& node, std::optional<int64_t>& out_bytes) {
+  if (is_null(node)) {
+    out_bytes.reset();
+    return std::nullopt;
+  }
+  std::optional<int64_t> bytes = is_scalar(node) ? parse_bytes(node.value->text) : std::nullopt;
+  if (!bytes || *bytes <= 0) {
+    return bad(node);
+  }
+  out_bytes = bytes;
+  return std::nullopt;
+}
+
+std::optional<BadValue> read_dtype(const YamlNode& node, std::optional<DType>& out) {
+  if (is_null(node)) {
+    out.reset();
+    return std::nullopt;
+  }
+  if (!is_scalar(node)) {
+    return bad(node);
+  }
+  const std::string& text = node.value->text;
+  if (text == "auto") {
+    out.reset();
+    return std::nullopt;
+  }
+  std::optional<DType> dtype = parse_dtype(text);
+  if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) {
+    bool is_short = text.size() <= kMaxTextBytes;
+    return bad(node, is_short ? nearest_name(text, {"auto", "fp32", "bf16", "fp16"}) : "");
+  }
+  out = dtype;
+  return std::nullopt;
+}
+
+std::optional<BadValue> read_choice(const YamlNode& node, const std::vector<std::string>& names,
+                                    size_t& out) {
+  if (!is_scalar(node)) {
+    return bad(node);
+  }
+  const std::string& text = node.value->text;
+  auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) {
+    return bad(node, text.size() <= kMaxTextBytes ? nearest_name(text, names) : "");
+  }
+  out = static_cast<size_t>(found - names.begin());
+  return std::nullopt;
+}
+
+std::string exact_size(int64_t bytes) {
+  struct Unit {
+    std::string_view name;
+    int64_t bytes;
+  };
+  constexpr std::array<Unit, 4> kUnits = {
+      {{"GiB", int64_t{1} << 30}, {"GB", 1'000'000'000}, {"MiB", int64_t{1} << 20}, {"MB", 1'000'000}}};
+  for (const Unit& unit : kUnits) {
+    if (bytes % unit.bytes == 0) {
+      return fmt::format("{}{}", bytes / unit.bytes, unit.name);
+    }
+  }
+  return fmt::format("{}B", bytes);
+}
+
+}  // namespace snug

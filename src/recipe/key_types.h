@@ -1,0 +1,205 @@
+// Makes the rows of the key table: one function for each type of value. `field` is a generic lambda that
+// returns the field of a recipe, const or not.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/dtype.h"
+#include "recipe/keys.h"
+
+namespace snug {
+
+struct IntegerRange {
+  int64_t low = 0;
+  int64_t high = 0;  // included
+};
+
+struct NumberRange {
+  double low = 0;
+  bool low_included = true;
+  double high = std::numeric_limits<double>::infinity();
+  bool high_included = true;
+};
+
+inline constexpr NumberRange kAboveZero = {.low_included = false};
+inline constexpr NumberRange kAtLeastZero = {};
+inline constexpr NumberRange kZeroToOne = {.high = 1};
+inline constexpr NumberRange kZeroToBelowOne = {.high = 1, .high_included = false};
+
+std::string allowed_text(const IntegerRange& range);
+std::string allowed_text(const NumberRange& range);
+std::string allowed_text(const std::vector<std::string>& names);  // "linear, cosine or constant"
+
+// Each stores the value and returns nothing, or leaves `out` alone and says what is wrong.
+std::optional<BadValue> read_integer(const YamlNode& node, const IntegerRange& range, int64_t& out);
+std::optional<BadValue> read_number(const YamlNode& node, const NumberRange& range, double& out);
+std::optional<BadValue> read_bool(const YamlNode& node, bool& out);
+std::optional<BadValue> read_text(const YamlNode& node, std::string& out);
+std::optional<BadValue> read_text_or_list(const YamlNode& node, std::vector<std::string>& out);
+std::optional<BadValue> read_size(const YamlNode& node, std::optional<int64_t>& out_bytes);
+std::optional<BadValue> read_dtype(const YamlNode& node, std::optional<DType>& out);
+// The index of the name; a misspelt one gets the nearest.
+std::optional<BadValue> read_choice(const YamlNode& node, const std::vector<std::string>& names, size_t& out);
+
+// A byte count in the largest unit that states it exactly: "24GB", "512MiB", "1000001B".
+std::string exact_size(int64_t bytes);
+
+bool is_null(const YamlNode& node);
+bool is_list(const YamlNode& node);
+
+template <typename Choices>
+std::vector<std::string> names_in(const Choices& choices) {
+  std::vector<std::string> names;
+  for (const auto& choice : choices) {
+    names.emplace_back(choice.first);
+  }
+  return names;
+}
+
+template <typename Field>
+RecipeKey integer_key(std::string_view name, IntegerRange range, Field field, std::string_view help) {
+  RecipeKey key{.name = name, .allowed = allowed_text(range), .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_integer(node, range, field(recipe)); };
+  key.print = [=](const Recipe& recipe) { return Json(field(recipe)); };
+  return key;
+}
+
+template <typename Field>
+RecipeKey number_key(std::string_view name, NumberRange range, Field field, std::string example,
+                     std::string_view help) {
+  RecipeKey key{.name = name, .allowed = allowed_text(range), .example = std::move(example), .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_number(node, range, field(recipe)); };
+  key.print = [=](const Recipe& recipe) { return Json(field(recipe)); };
+  return key;
+}
+
+template <typename Field>
+RecipeKey bool_key(std::string_view name, Field field, std::string_view help) {
+  RecipeKey key{.name = name, .allowed = "true or false", .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_bool(node, field(recipe)); };
+  key.print = [=](const Recipe& recipe) { return Json(field(recipe)); };
+  return key;
+}
+
+template <typename Field>
+RecipeKey path_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
+  RecipeKey key{.name = name, .allowed = std::move(allowed), .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_text(node, field(recipe)); };
+  key.print = [=](const Recipe& recipe) { return Json(field(recipe)); };
+  return key;
+}
+
+template <typename Field>
+RecipeKey required_path_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
+  RecipeKey key = path_key(name, std::move(allowed), field, help);
+  key.required = true;
+  return key;
+}
+
+// A path that may be null, which the recipe holds as "".
+template <typename Field>
+RecipeKey optional_path_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
+  RecipeKey key = path_key(name, std::move(allowed) + ", or null", field, help);
+  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+    if (is_null(node)) {
+      field(recipe).clear();
+      return std::nullopt;
+    }
+    return read_text(node, field(recipe));
+  };
+  key.print = [=](const Recipe& recipe) { return field(recipe).empty() ? Json() : Json(field(recipe)); };
+  return key;
+}
+
+template <typename Choices, typename Field>
+RecipeKey choice_key(std::string_view name, const Choices& choices, Field field, std::string_view help) {
+  RecipeKey key{.name = name, .allowed = allowed_text(names_in(choices)), .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) {
+    size_t index = 0;
+    std::optional<BadValue> bad = read_choice(node, names_in(choices), index);
+    if (!bad) {
+      field(recipe) = choices[index].second;
+    }
+    return bad;
+  };
+  key.print = [=](const Recipe& recipe) { return Json(name_of(field(recipe))); };
+  return key;
+}
+
+template <typename Field>
+RecipeKey names_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
+  RecipeKey key{.name = name, .allowed = std::move(allowed), .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_text_or_list(node, field(recipe)); };
+  key.print = [=](const Recipe& recipe) {
+    const std::vector<std::string>& names = field(recipe);
+    return names.size() == 1 ? Json(names.front()) : Json(names);
+  };
+  return key;
+}
+
+// One choice for all layers, or a list with one per layer. The first choice is the default, held as empty.
+template <typename Choices, typename Field>
+RecipeKey per_layer_key(std::string_view name, const Choices& choices, Field field, std::string_view help) {
+  std::string allowed =
+      fmt::format("{} for all layers, or a list with one per layer", allowed_text(names_in(choices)));
+  RecipeKey key{.name = name, .allowed = std::move(allowed), .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+    std::vector<std::string> texts;
+    std::optional<BadValue> bad = read_text_or_list(node, texts);
+    auto policies = field(recipe);
+    policies.clear();
+    for (size_t i = 0; !bad && i < texts.size(); ++i) {
+      size_t index = 0;
+      const YamlNode& element = is_list(node) ? node.value->items[i] : node;
+      bad = read_choice(element, names_in(choices), index);
+      if (bad && is_list(node)) {
+        bad->element = i;
+      }
+      policies.push_back(choices[index].second);
+    }
+    if (!bad) {
+      bool is_default = policies.size() == 1 && policies.front() == choices.front().second;
+      field(recipe) = is_default ? decltype(policies)() : policies;
+    }
+    return bad;
+  };
+  key.print = [=](const Recipe& recipe) {
+    const auto& policies = field(recipe);
+    if (policies.size() <= 1) {
+      return Json(policies.empty() ? choices.front().first : name_of(policies.front()));
+    }
+    Json list = Json::array();
+    for (auto policy : policies) {
+      list.push_back(name_of(policy));
+    }
+    return list;
+  };
+  return key;
+}
+
+template <typename Field>
+RecipeKey size_key(std::string_view name, Field field, std::string_view help) {
+  RecipeKey key{.name = name, .allowed = "a size such as 24GB or 22.3GiB, or null", .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_size(node, field(recipe)); };
+  key.print = [=](const Recipe& recipe) { return field(recipe) ? Json(exact_size(*field(recipe))) : Json(); };
+  return key;
+}
+
+template <typename Field>
+RecipeKey dtype_key(std::string_view name, Field field, std::string_view help) {
+  RecipeKey key{.name = name, .allowed = "auto, fp32, bf16 or fp16", .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_dtype(node, field(recipe)); };
+  key.print = [=](const Recipe& recipe) {
+    return field(recipe) ? Json(name_of(*field(recipe))) : Json("auto");
+  };
+  return key;
+}
+
+}  // namespace snug

@@ -1,0 +1,222 @@
+// The rows: one for each recipe key, in the order in which recipes and the reference list them.
+#include "recipe/keys.h"
+
+#include <algorithm>
+#include <array>
+
+#include "recipe/choices.h"
+#include "recipe/key_types.h"
+
+namespace snug {
+namespace {
+
+// Writing a key of the section switches the section on.
+LoraSection& lora_of(Recipe& recipe) {
+  if (!recipe.lora) {
+    recipe.lora.emplace();
+  }
+  return *recipe.lora;
+}
+const LoraSection& lora_of(const Recipe& recipe) {
+  return *recipe.lora;
+}
+
+constexpr std::array<RecipeSection, 6> kSections = {{
+    {"model", "Which model is trained, and in which number format."},
+    {"lora",
+     "Low-rank adapters (PEFT's LoraConfig). With the section, even an empty `lora: {}`, only the adapters "
+     "are trained; without it, or with `lora: null`, all weights are.",
+     [](Recipe& recipe, bool present) {
+       if (present) {
+         lora_of(recipe);
+       } else {
+         recipe.lora.reset();
+       }
+     },
+     [](const Recipe& recipe) { return recipe.lora.has_value(); }},
+    {"data", "What the model is trained on."},
+    {"training", "How it is trained (Hugging Face's TrainingArguments; the optimizer is AdamW)."},
+    {"memory", "What the run may take. None of these keys changes the result."},
+    {"logging", "What is reported while it runs."},
+}};
+
+// Upper ends are far above any real run; they keep products of sizes within 64 bits.
+constexpr int64_t kMaxTokens = int64_t{1} << 24;
+constexpr int64_t kMaxSequences = int64_t{1} << 16;
+constexpr int64_t kMaxSteps = 1'000'000'000;
+constexpr int64_t kMaxSeed = (int64_t{1} << 32) - 1;  // Hugging Face's too
+
+void add_model_and_lora(std::vector<RecipeKey>& keys) {
+  keys.push_back(required_path_key(
+      "model.path", "a folder with config.json, or a hub id",
+      [](auto& recipe) -> auto& { return recipe.model.path; },
+      "The model: a folder, relative to the recipe's folder; a name that is no folder there is kept as it "
+      "stands."));
+  keys.push_back(dtype_key(
+      "model.dtype", [](auto& recipe) -> auto& { return recipe.model.dtype; },
+      "Format of the weights and of the computation. `auto` is what config.json says."));
+  keys.push_back(bool_key(
+      "model.from_scratch", [](auto& recipe) -> auto& { return recipe.model.from_scratch; },
+      "Start from random weights in config.json's shapes instead of reading the weights."));
+  keys.push_back(integer_key(
+      "lora.r", {1, 65536}, [](auto& recipe) -> auto& { return lora_of(recipe).r; },
+      "Rank of the adapters."));
+  keys.push_back(number_key(
+      "lora.lora_alpha", kAboveZero, [](auto& recipe) -> auto& { return lora_of(recipe).lora_alpha; }, "16",
+      "The adapters' product is scaled by lora_alpha / r."));
+  keys.push_back(number_key(
+      "lora.lora_dropout", kZeroToBelowOne,
+      [](auto& recipe) -> auto& { return lora_of(recipe).lora_dropout; }, "0.05",
+      "Share of the adapters' inputs dropped while training."));
+  keys.push_back(names_key(
+      "lora.target_modules", "all-linear, a module's name, or a list of names",
+      [](auto& recipe) -> auto& { return lora_of(recipe).target_modules; },
+      "Which linear layers get an adapter: full names or suffixes such as q_proj."));
+  keys.push_back(bool_key(
+      "lora.use_rslora", [](auto& recipe) -> auto& { return lora_of(recipe).use_rslora; },
+      "Scale by lora_alpha / sqrt(r) instead."));
+}
+
+void add_data(std::vector<RecipeKey>& keys) {
+  keys.push_back(required_path_key(
+      "data.train_file", "the path of a file", [](auto& recipe) -> auto& { return recipe.data.train_file; },
+      "JSONL or plain text to train on, relative to the recipe's folder."));
+  keys.push_back(optional_path_key(
+      "data.eval_file", "the path of a file", [](auto& recipe) -> auto& { return recipe.data.eval_file; },
+      "The same for evaluation; null for none."));
+  keys.push_back(choice_key(
+      "data.format", kDataFormats, [](auto& recipe) -> auto& { return recipe.data.format; },
+      "What a record holds. `auto` looks at the first one."));
+  keys.push_back(integer_key(
+      "data.max_length", {2, kMaxTokens}, [](auto& recipe) -> auto& { return recipe.data.max_length; },
+      "Tokens a sequence; longer ones are cut, and the cut is reported."));
+}
+
+void add_training_length(std::vector<RecipeKey>& keys) {
+  keys.push_back(number_key(
+      "training.num_train_epochs", kAboveZero,
+      [](auto& recipe) -> auto& { return recipe.training.num_train_epochs; }, "3",
+      "Passes over the training file."));
+  keys.push_back(integer_key(
+      "training.max_steps", {-1, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.max_steps; },
+      "Optimizer steps; more than 0 overrides num_train_epochs."));
+  keys.push_back(integer_key(
+      "training.per_device_train_batch_size", {1, kMaxSequences},
+      [](auto& recipe) -> auto& { return recipe.training.per_device_train_batch_size; },
+      "Sequences a micro-batch."));
+  keys.push_back(integer_key(
+      "training.per_device_eval_batch_size", {1, kMaxSequences},
+      [](auto& recipe) -> auto& { return recipe.training.per_device_eval_batch_size; },
+      "Sequences a batch while evaluating."));
+  keys.push_back(integer_key(
+      "training.gradient_accumulation_steps", {1, kMaxSequences},
+      [](auto& recipe) -> auto& { return recipe.training.gradient_accumulation_steps; },
+      "Micro-batches a step. The loss is averaged over all target tokens of the step."));
+}
+
+void add_training(std::vector<RecipeKey>& keys) {
+  add_training_length(keys);
+  keys.push_back(number_key(
+      "training.learning_rate", kAboveZero,
+      [](auto& recipe) -> auto& { return recipe.training.learning_rate; }, "2e-4",
+      "Learning rate after the warm-up."));
+  keys.push_back(choice_key(
+      "training.lr_scheduler_type", kSchedules,
+      [](auto& recipe) -> auto& { return recipe.training.lr_scheduler_type; },
+      "How the learning rate goes down after the warm-up."));
+  keys.push_back(integer_key(
+      "training.warmup_steps", {0, kMaxSteps},
+      [](auto& recipe) -> auto& { return recipe.training.warmup_steps; },
+      "Steps over which the learning rate rises from 0."));
+  keys.push_back(number_key(
+      "training.warmup_ratio", kZeroToOne, [](auto& recipe) -> auto& { return recipe.training.warmup_ratio; },
+      "0.03", "The same as a share of all steps; used where warmup_steps is 0."));
+  keys.push_back(number_key(
+      "training.weight_decay", kAtLeastZero,
+      [](auto& recipe) -> auto& { return recipe.training.weight_decay; }, "0.01", "Decoupled weight decay."));
+  keys.push_back(number_key(
+      "training.adam_beta1", kZeroToBelowOne,
+      [](auto& recipe) -> auto& { return recipe.training.adam_beta1; }, "0.9",
+      "Decay of the gradients' running mean."));
+  keys.push_back(number_key(
+      "training.adam_beta2", kZeroToBelowOne,
+      [](auto& recipe) -> auto& { return recipe.training.adam_beta2; }, "0.999",
+      "Decay of the squared gradients' running mean."));
+  keys.push_back(number_key(
+      "training.adam_epsilon", kAboveZero, [](auto& recipe) -> auto& { return recipe.training.adam_epsilon; },
+      "1e-8", "Added to the denominator of the update."));
+  keys.push_back(number_key(
+      "training.max_grad_norm", kAtLeastZero,
+      [](auto& recipe) -> auto& { return recipe.training.max_grad_norm; }, "1.0",
+      "Gradients are scaled down to this norm; 0 for no clipping."));
+  keys.push_back(integer_key(
+      "training.seed", {0, kMaxSeed}, [](auto& recipe) -> auto& { return recipe.training.seed; },
+      "Seed of the adapters' start, the order of the data and dropout."));
+  keys.push_back(integer_key(
+      "training.eval_steps", {0, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.eval_steps; },
+      "Steps between evaluations; 0 to evaluate at the end only."));
+}
+
+void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
+  keys.push_back(size_key(
+      "memory.limit", [](auto& recipe) -> auto& { return recipe.memory.limit_bytes; },
+      "Device memory that the run may take; null for what the device has."));
+  keys.push_back(per_layer_key(
+      "memory.recompute", kRecomputePolicies, [](auto& recipe) -> auto& { return recipe.memory.recompute; },
+      "What the backward pass computes again instead of keeping it: nothing, what is cheap, or everything "
+      "but each layer's input."));
+  keys.push_back(integer_key(
+      "memory.loss_chunk_tokens", {0, kMaxTokens},
+      [](auto& recipe) -> auto& { return recipe.memory.loss_chunk_tokens; },
+      "Rows of logits held at once; 0 lets snug choose."));
+  keys.push_back(integer_key(
+      "logging.logging_steps", {1, kMaxSteps},
+      [](auto& recipe) -> auto& { return recipe.logging.logging_steps; }, "Steps between lines of metrics."));
+  keys.push_back(path_key(
+      "output_dir", "the path of a folder", [](auto& recipe) -> auto& { return recipe.output_dir; },
+      "Where the run writes, relative to the current folder."));
+}
+
+std::vector<RecipeKey> make_keys() {
+  std::vector<RecipeKey> keys;
+  add_model_and_lora(keys);
+  add_data(keys);
+  add_training(keys);
+  add_memory_logging_and_output(keys);
+  return keys;
+}
+
+}  // namespace
+
+std::string_view RecipeKey::section() const {
+  size_t dot = name.find('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+std::string_view RecipeKey::leaf() const {
+  return name.substr(name.find('.') + 1);  // npos + 1 is 0
+}
+
+const std::vector<RecipeKey>& recipe_keys() {
+  static const std::vector<RecipeKey> keys = make_keys();
+  return keys;
+}
+
+std::span<const RecipeSection> recipe_sections() {
+  return kSections;
+}
+
+const RecipeKey* find_recipe_key(std::string_view dotted_name) {
+  const std::vector<RecipeKey>& keys = recipe_keys();
+  auto found =
+      std::find_if(keys.begin(), keys.end(), [&](const RecipeKey& key) { return key.name == dotted_name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+const RecipeSection* find_recipe_section(std::string_view name) {
+  auto found = std::find_if(kSections.begin(), kSections.end(),
+                            [&](const RecipeSection& section) { return section.name == name; });
+  return found == kSections.end() ? nullptr : &*found;
+}
+
+}  // namespace snug

@@ -1,0 +1,187 @@
+// Walks the YAML tree in file order and looks every name up in the key table.
+#include "recipe/parse.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <system_error>
+
+#include "base/error.h"
+#include "io/atomic_file.h"
+#include "io/printable.h"
+#include "recipe/keys.h"
+#include "recipe/suggest.h"
+#include "recipe/yaml_tree.h"
+
+namespace snug {
+namespace {
+
+using Kind = YamlValue::Kind;
+
+// A null has no text of its own, so its key is where the reader should look.
+const YamlNode& visible(const YamlNode& name, const YamlNode& value) {
+  return value.value->kind == Kind::null ? name : value;
+}
+
+void read_key(const RecipeKey& key, const YamlNode& name, const YamlNode& value, const YamlSource& source,
+              Recipe& recipe) {
+  std::optional<BadValue> bad = key.read(value, recipe);
+  if (!bad) {
+    return;
+  }
+  std::string element = bad->element ? fmt::format("[{}]", *bad->element) : "";
+  std::string example = key.example.empty() ? "" : fmt::format(", e.g. {}", key.example);
+  std::string hint =
+      bad->did_you_mean.empty() ? "" : fmt::format("; did you mean \"{}\"?", bad->did_you_mean);
+  throw bad_input(fmt::format("{}: {}{} is {}: expected {}{}{}", source.at(visible(name, bad->where)),
+                              key.name, element, describe(bad->where), key.allowed, example, hint));
+}
+
+// Refuses names that are no names and names that come twice (yaml-cpp alone would keep the first in silence).
+class NameChecker {
+ public:
+  NameChecker(std::string place, const YamlSource& source) : place_(std::move(place)), source_(source) {}
+
+  const std::string& check(const YamlNode& name) {
+    if (name.value->kind != Kind::scalar) {
+      throw bad_input(
+          fmt::format("{}: a key {} is {}: expected a name", source_.at(name), place_, describe(name)));
+    }
+    auto [seen, is_new] = seen_.emplace(name.value->text, name);
+    if (!is_new) {
+      std::string where = source_.has_lines ? fmt::format(" at line {}", seen->second.line) : "";
+      throw bad_input(fmt::format("{}: duplicate key {} {}: it is already set{}", source_.at(name),
+                                  in_quotes(name.value->text), place_, where));
+    }
+    return name.value->text;
+  }
+
+ private:
+  std::string place_;
+  const YamlSource& source_;
+  std::map<std::string, YamlNode, std::less<>> seen_;
+};
+
+void read_section(const RecipeSection& section, const YamlNode& value, const YamlSource& source,
+                  Recipe& recipe) {
+  bool is_empty = value.value->kind == Kind::null;
+  if (!is_empty && value.value->kind != Kind::map) {
+    throw bad_input(fmt::format("{}: {} is {}: expected a section with keys: {}", source.at(value),
+                                section.name, describe(value), known_names(section.name)));
+  }
+  if (section.set_present != nullptr) {
+    section.set_present(recipe, !is_empty);
+  }
+  NameChecker names(fmt::format("in {}", section.name), source);
+  const std::vector<YamlNode>& items = value.value->items;
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    const std::string& leaf = names.check(items[i]);
+    const RecipeKey* key = find_recipe_key(fmt::format("{}.{}", section.name, leaf));
+    if (key == nullptr) {
+      throw bad_input(fmt::format("{}: {}", source.at(items[i]), unknown_name(section.name, leaf)));
+    }
+    read_key(*key, items[i], items[i + 1], source, recipe);
+  }
+}
+
+void read_root(const YamlNode& root, const YamlSource& source, Recipe& recipe) {
+  if (root.value->kind != Kind::map) {
+    throw bad_input(fmt::format("{}: the recipe is {}: expected keys: {}", source.at(root), describe(root),
+                                known_names("")));
+  }
+  NameChecker names("at the top level", source);
+  const std::vector<YamlNode>& items = root.value->items;
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    const std::string& name = names.check(items[i]);
+    const RecipeSection* section = find_recipe_section(name);
+    const RecipeKey* key = name.find('.') == std::string::npos ? find_recipe_key(name) : nullptr;
+    if (section != nullptr) {
+      read_section(*section, items[i + 1], source, recipe);
+    } else if (key != nullptr) {
+      read_key(*key, items[i], items[i + 1], source, recipe);
+    } else {
+      bool holds_keys = items[i + 1].value->kind == Kind::map;
+      throw bad_input(fmt::format("{}: {}", source.at(items[i]),
+                                  holds_keys ? unknown_section(name) : unknown_name("", name)));
+    }
+  }
+}
+
+void apply_override(const std::string& override_text, Recipe& recipe) {
+  constexpr size_t kMaxShownBytes = 80;
+  YamlSource source{.name = fmt::format("--set {}", printable(override_text, kMaxShownBytes)),
+                    .has_lines = false};
+  size_t equals = override_text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw bad_input(fmt::format("{}: expected key=value, e.g. training.learning_rate=1e-4", source.at(1, 1)));
+  }
+  std::string name = override_text.substr(0, equals);
+  YamlDocument document(std::string_view(override_text).substr(equals + 1), source);
+  const YamlNode& value = document.root();
+  if (const RecipeKey* key = find_recipe_key(name); key != nullptr) {
+    read_key(*key, value, value, source, recipe);
+  } else if (const RecipeSection* section = find_recipe_section(name); section != nullptr) {
+    read_section(*section, value, source, recipe);
+  } else {
+    size_t dot = name.find('.');
+    std::string section_name = dot == std::string::npos ? "" : name.substr(0, dot);
+    bool is_known_section = find_recipe_section(section_name) != nullptr;
+    throw bad_input(fmt::format(
+        "{}: {}", source.at(1, 1),
+        is_known_section ? unknown_name(section_name, name.substr(dot + 1)) : unknown_name("", name)));
+  }
+}
+
+// A missing key has no position; its section is the nearest thing to one.
+void require_keys(const YamlNode& root, const YamlSource& source, const Recipe& recipe) {
+  for (const RecipeKey& key : recipe_keys()) {
+    if (!key.required || key.print(recipe) != Json("")) {
+      continue;
+    }
+    YamlNode place;
+    const std::vector<YamlNode>& items = root.value->items;
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      if (items[i].value->text == key.section()) {
+        place = items[i];
+      }
+    }
+    throw bad_input(fmt::format("{}: {} is missing: expected {}", source.at(place), key.name, key.allowed));
+  }
+}
+
+// The one place where the recipe's paths get their meaning; parse.h states the rule.
+void resolve_paths(const std::filesystem::path& recipe_folder, Recipe& recipe) {
+  for (std::string* file : {&recipe.data.train_file, &recipe.data.eval_file}) {
+    if (!file->empty()) {
+      *file = (recipe_folder / *file).string();
+    }
+  }
+  std::filesystem::path model_folder = recipe_folder / recipe.model.path;
+  std::error_code ignored;  // an unreadable place is not a model folder
+  if (std::filesystem::is_directory(model_folder, ignored)) {
+    recipe.model.path = model_folder.string();
+  }
+}
+
+}  // namespace
+
+Recipe parse_recipe(std::string_view text, const std::string& path,
+                    const std::vector<std::string>& overrides) {
+  YamlSource source{.name = path.empty() ? "recipe" : path};
+  YamlDocument document(text, source);
+  Recipe recipe;
+  recipe.source_path = path;
+  read_root(document.root(), source, recipe);
+  for (const std::string& override_text : overrides) {
+    apply_override(override_text, recipe);
+  }
+  require_keys(document.root(), source, recipe);
+  resolve_paths(std::filesystem::path(path).parent_path(), recipe);
+  return recipe;
+}
+
+Recipe read_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return parse_recipe(read_text_file(path, kMaxYamlBytes), path.string(), overrides);
+}
+
+}  // namespace snug

@@ -1,0 +1,24 @@
+// From a recipe's text to a Recipe. Every error is bad_input at "path:line:column: " and says what was found,
+// what is allowed, and the nearest known name; the first one in the order of the file is reported.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recipe/recipe.h"
+
+namespace snug {
+
+// `overrides` are the arguments of --set, "training.learning_rate=1e-4": a dotted key and a YAML value. They
+// apply after the text, in order; "lora=null" asks for full fine-tuning.
+//
+// Paths: data files become relative to the folder of `path`, and so does model.path if that names a folder
+// there (else it is kept: it may be a hub id). output_dir stays relative to the current folder.
+Recipe parse_recipe(std::string_view text, const std::string& path,
+                    const std::vector<std::string>& overrides = {});
+
+Recipe read_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+
+}  // namespace snug

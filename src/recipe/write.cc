@@ -1,0 +1,96 @@
+// Writes a recipe by walking the key table.
+#include "recipe/write.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "recipe/keys.h"
+#include "recipe/scalars.h"
+
+namespace snug {
+namespace {
+
+// Text that YAML reads as itself without quotes, wherever it stands.
+bool is_plain_text(const std::string& text) {
+  constexpr std::string_view kInside = "_./-";
+  auto is_letter_or_digit = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  bool only_safe = std::all_of(text.begin(), text.end(), [&](char c) {
+    return is_letter_or_digit(c) || kInside.find(c) != std::string_view::npos;
+  });
+  bool safe_start = !text.empty() && text.front() != '-';
+  bool is_document_end = text == "...";
+  bool is_null_word = text == "null" || text == "Null" || text == "NULL";
+  return only_safe && safe_start && !is_document_end && !is_null_word && !parse_number(text) &&
+         !parse_bool(text);
+}
+
+std::string absolute_path(const std::string& path) {
+  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
+}
+
+Recipe with_absolute_inputs(Recipe recipe) {
+  recipe.data.train_file = absolute_path(recipe.data.train_file);
+  recipe.data.eval_file = absolute_path(recipe.data.eval_file);
+  std::error_code ignored;  // an unreadable place is not a model folder
+  if (std::filesystem::is_directory(recipe.model.path, ignored)) {
+    recipe.model.path = absolute_path(recipe.model.path);
+  }
+  return recipe;
+}
+
+}  // namespace
+
+std::string yaml_value(const Json& value) {
+  if (value.is_array()) {
+    std::string list;
+    for (const Json& element : value) {
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", yaml_value(element));
+    }
+    return fmt::format("[{}]", list);
+  }
+  if (value.is_number_float()) {
+    return fmt::format("{}", value.get<double>());  // the shortest text that reads as the same number
+  }
+  if (value.is_string() && is_plain_text(value.get_ref<const std::string&>())) {
+    return value.get<std::string>();
+  }
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);  // JSON's scalars are YAML
+}
+
+Json recipe_to_json(const Recipe& recipe) {
+  Json document = Json::object();
+  for (const RecipeSection& section : recipe_sections()) {
+    bool is_absent = section.is_present != nullptr && !section.is_present(recipe);
+    document[std::string(section.name)] = is_absent ? Json() : Json::object();
+  }
+  for (const RecipeKey& key : recipe_keys()) {
+    Json& place = key.section().empty() ? document : document[std::string(key.section())];
+    if (!place.is_null()) {
+      place[std::string(key.leaf())] = key.print(recipe);
+    }
+  }
+  return document;
+}
+
+std::string recipe_to_yaml(const Recipe& recipe) {
+  std::string text;
+  Json document = recipe_to_json(with_absolute_inputs(recipe));
+  for (const auto& [name, value] : document.items()) {
+    if (!value.is_object()) {
+      text += fmt::format("{}: {}\n", name, yaml_value(value));
+      continue;
+    }
+    text += fmt::format("{}:\n", name);
+    for (const auto& [leaf, leaf_value] : value.items()) {
+      text += fmt::format("  {}: {}\n", leaf, yaml_value(leaf_value));
+    }
+  }
+  return text;
+}
+
+}  // namespace snug

@@ -1,0 +1,21 @@
+// From a Recipe back to text: YAML that reads as the same recipe, and JSON for reports.
+#pragma once
+
+#include <string>
+
+#include "io/json.h"
+#include "recipe/recipe.h"
+
+namespace snug {
+
+// Every key, defaults included. Paths of inputs are made absolute, because the text is written beside a run's
+// outputs and must mean the same there.
+std::string recipe_to_yaml(const Recipe& recipe);
+
+// The same sections and keys, with the paths as they are. "lora" is null for full fine-tuning.
+Json recipe_to_json(const Recipe& recipe);
+
+// One value as recipes write it: `2e-4`, `true`, `null`, `[q_proj, v_proj]`, text quoted where YAML needs it.
+std::string yaml_value(const Json& value);
+
+}  // namespace snug

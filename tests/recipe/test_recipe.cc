@@ -1,0 +1,268 @@
+// Reading recipes into the struct, overriding keys, writing them back, and the generated reference.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recipe/keys.h"
+#include "recipe/parse.h"
+#include "recipe/reference.h"
+#include "recipe/write.h"
+
+namespace snug {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSmallest = "model: {path: tiny}\ndata: {train_file: train.jsonl}\n";
+
+// No value is the default, so that a key that is not read shows.
+constexpr std::string_view kEveryKey = R"(# every key
+model:
+  path: org/name
+  dtype: bf16
+  from_scratch: true
+lora:
+  r: 32
+  lora_alpha: 64.5
+  lora_dropout: 0.05
+  target_modules:
+    - q_proj
+    - layers.0.mlp.down_proj
+  use_rslora: true
+data:
+  train_file: train.jsonl
+  eval_file: sub/eval.jsonl
+  format: prompt_completion
+  max_length: 1024
+training:
+  num_train_epochs: 1.5
+  max_steps: 200
+  per_device_train_batch_size: 4
+  per_device_eval_batch_size: 2
+  gradient_accumulation_steps: 16
+  learning_rate: 1e-4
+  lr_scheduler_type: cosine
+  warmup_steps: 7
+  warmup_ratio: .03
+  weight_decay: 1E-2
+  adam_beta1: 0.85
+  adam_beta2: 0.95
+  adam_epsilon: 1.0e-6
+  max_grad_norm: 0
+  seed: 7
+  eval_steps: 50
+memory:
+  limit: 22.3GiB
+  recompute: [none, selective, full]
+  loss_chunk_tokens: 256
+logging:
+  logging_steps: 1
+output_dir: runs/every key
+)";
+
+void expect_every_key(const Recipe& recipe) {
+  EXPECT_EQ(recipe.model.path, "org/name");
+  EXPECT_EQ(recipe.model.dtype, DType::bf16);
+  EXPECT_TRUE(recipe.model.from_scratch);
+  ASSERT_TRUE(recipe.lora.has_value());
+  EXPECT_EQ(recipe.lora->r, 32);
+  EXPECT_EQ(recipe.lora->lora_alpha, 64.5);
+  EXPECT_EQ(recipe.lora->lora_dropout, 0.05);
+  EXPECT_EQ(recipe.lora->target_modules, (std::vector<std::string>{"q_proj", "layers.0.mlp.down_proj"}));
+  EXPECT_TRUE(recipe.lora->use_rslora);
+  EXPECT_EQ(recipe.data.train_file, "/recipes/train.jsonl");
+  EXPECT_EQ(recipe.data.eval_file, "/recipes/sub/eval.jsonl");
+  EXPECT_EQ(recipe.data.format, DataFormat::prompt_completion);
+  EXPECT_EQ(recipe.data.max_length, 1024);
+  EXPECT_EQ(recipe.training.num_train_epochs, 1.5);
+  EXPECT_EQ(recipe.training.max_steps, 200);
+  EXPECT_EQ(recipe.training.per_device_train_batch_size, 4);
+  EXPECT_EQ(recipe.training.per_device_eval_batch_size, 2);
+  EXPECT_EQ(recipe.training.gradient_accumulation_steps, 16);
+  EXPECT_EQ(recipe.training.learning_rate, 1e-4);
+  EXPECT_EQ(recipe.training.lr_scheduler_type, Schedule::cosine);
+  EXPECT_EQ(recipe.training.warmup_steps, 7);
+  EXPECT_EQ(recipe.training.warmup_ratio, 0.03);
+  EXPECT_EQ(recipe.training.weight_decay, 0.01);
+  EXPECT_EQ(recipe.training.adam_beta1, 0.85);
+  EXPECT_EQ(recipe.training.adam_beta2, 0.95);
+  EXPECT_EQ(recipe.training.adam_epsilon, 1e-6);
+  EXPECT_EQ(recipe.training.max_grad_norm, 0);
+  EXPECT_EQ(recipe.training.seed, 7);
+  EXPECT_EQ(recipe.training.eval_steps, 50);
+  EXPECT_EQ(recipe.memory.limit_bytes, 23944442675);  // 22.3 * 2^30, rounded
+  EXPECT_EQ(recipe.memory.recompute,
+            (std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}));
+  EXPECT_EQ(recipe.memory.loss_chunk_tokens, 256);
+  EXPECT_EQ(recipe.logging.logging_steps, 1);
+  EXPECT_EQ(recipe.output_dir, "runs/every key");
+}
+
+Recipe with(const std::vector<std::string>& overrides) {
+  return parse_recipe(kSmallest, "demo.yml", overrides);
+}
+
+TEST(Recipe, ReadsEveryKey) {
+  Recipe recipe = parse_recipe(kEveryKey, "/recipes/demo.yml");
+  EXPECT_EQ(recipe.source_path, "/recipes/demo.yml");
+  expect_every_key(recipe);
+  for (const RecipeKey& key : recipe_keys()) {
+    EXPECT_NE(kEveryKey.find(std::string(key.leaf()) + ":"), std::string_view::npos)
+        << key.name << " is missing from this test";
+  }
+}
+
+TEST(Recipe, WritesWhatItReads) {
+  Recipe recipe = parse_recipe(kEveryKey, "/recipes/demo.yml");
+  std::string written = recipe_to_yaml(recipe);
+  Recipe again = parse_recipe(written, "/elsewhere/recipe.yml");
+  expect_every_key(again);
+  EXPECT_EQ(recipe_to_yaml(again), written);
+}
+
+TEST(Recipe, TheSmallestRecipeHasTheDefaults) {
+  Recipe recipe = with({});
+  EXPECT_FALSE(recipe.lora.has_value());
+  EXPECT_FALSE(recipe.model.dtype.has_value());
+  EXPECT_EQ(recipe.data.eval_file, "");
+  EXPECT_EQ(recipe.training.learning_rate, 5e-5);
+  EXPECT_FALSE(recipe.memory.limit_bytes.has_value());
+  EXPECT_TRUE(recipe.memory.recompute.empty());
+  EXPECT_EQ(recipe.output_dir, "runs/out");
+  Recipe again = parse_recipe(recipe_to_yaml(recipe), "demo.yml");
+  EXPECT_FALSE(again.lora.has_value());
+  EXPECT_FALSE(again.model.dtype.has_value());
+  EXPECT_FALSE(again.memory.limit_bytes.has_value());
+  EXPECT_TRUE(again.memory.recompute.empty());
+  EXPECT_EQ(again.data.eval_file, "");
+}
+
+TEST(Recipe, TheLoraSectionSwitchesLoraOn) {
+  std::string smallest(kSmallest);
+  EXPECT_TRUE(parse_recipe(smallest + "lora: {}\n", "").lora.has_value());
+  EXPECT_FALSE(parse_recipe(smallest + "lora:\n", "").lora.has_value());
+  EXPECT_FALSE(parse_recipe(smallest + "lora: null\n", "").lora.has_value());
+  EXPECT_FALSE(parse_recipe(smallest + "training:\nmemory: ~\n", "").lora.has_value());
+}
+
+TEST(Recipe, OverridesApplyInOrder) {
+  EXPECT_EQ(with({"training.learning_rate=1e-3", "training.learning_rate=1e-4"}).training.learning_rate,
+            1e-4);
+  EXPECT_EQ(with({"output_dir=runs/a=b"}).output_dir, "runs/a=b");
+  EXPECT_EQ(with({"lora.target_modules=[q_proj, v_proj]"}).lora->target_modules,
+            (std::vector<std::string>{"q_proj", "v_proj"}));
+  EXPECT_EQ(with({"memory.recompute=[full, none]"}).memory.recompute,
+            (std::vector<Recompute>{Recompute::full, Recompute::none}));
+  EXPECT_EQ(with({"lora.r=64"}).lora->r, 64);
+  EXPECT_EQ(with({"lora={r: 64, lora_alpha: 1}"}).lora->r, 64);
+  EXPECT_FALSE(with({"lora.r=64", "lora=null"}).lora.has_value());
+  EXPECT_EQ(with({"lora.r=64", "lora=null", "lora={}"}).lora->r, 8);
+  EXPECT_FALSE(with({"memory.limit=24GB", "memory.limit=null"}).memory.limit_bytes.has_value());
+  EXPECT_EQ(with({"memory.recompute=full", "memory.recompute=none"}).memory.recompute,
+            std::vector<Recompute>{});
+}
+
+TEST(Recipe, OverridesCanSupplyARequiredKey) {
+  Recipe recipe = parse_recipe("data: {train_file: x}\n", "", {"model.path=tiny"});
+  EXPECT_EQ(recipe.model.path, "tiny");
+}
+
+TEST(Recipe, SizesTakeUnits) {
+  EXPECT_EQ(with({"memory.limit=24GB"}).memory.limit_bytes, 24'000'000'000);
+  EXPECT_EQ(with({"memory.limit=24 GiB"}).memory.limit_bytes, 25'769'803'776);
+  EXPECT_EQ(with({"memory.limit=\"1.5MB\""}).memory.limit_bytes, 1'500'000);
+  EXPECT_EQ(with({"memory.limit=1000001"}).memory.limit_bytes, 1'000'001);
+  for (const char* size : {"24GB", "3GiB", "1536MB", "100MiB", "1000001B"}) {
+    std::string written = recipe_to_yaml(with({std::string("memory.limit=") + size}));
+    EXPECT_NE(written.find(std::string("limit: ") + size + "\n"), std::string::npos) << written;
+  }
+}
+
+TEST(Recipe, DtypesAcceptHuggingFacesNames) {
+  EXPECT_EQ(with({"model.dtype=fp16"}).model.dtype, DType::f16);
+  EXPECT_EQ(with({"model.dtype=bfloat16"}).model.dtype, DType::bf16);
+  EXPECT_FALSE(with({"model.dtype=fp32", "model.dtype=auto"}).model.dtype.has_value());
+}
+
+TEST(Recipe, AliasesStandForWhatTheyName) {
+  Recipe recipe = parse_recipe("model: {path: &name tiny}\ndata: {train_file: *name}\n", "");
+  EXPECT_EQ(recipe.data.train_file, "tiny");
+}
+
+TEST(Recipe, WindowsLineEndsAndByteOrderMarkAreFine) {
+  Recipe recipe =
+      parse_recipe("\xEF\xBB\xBFmodel:\r\n  path: tiny\r\ndata:\r\n  train_file: b\xC3\xA9\r\n", "");
+  EXPECT_EQ(recipe.model.path, "tiny");
+  EXPECT_EQ(recipe.data.train_file, "b\xC3\xA9");
+}
+
+TEST(Recipe, InputsAreRelativeToTheRecipe) {
+  fs::path folder = fs::temp_directory_path() / ("snug_recipe_" + std::to_string(::getpid()));
+  fs::create_directories(folder / "tiny");
+  std::ofstream(folder / "demo.yml") << kSmallest;
+  Recipe recipe = read_recipe(folder / "demo.yml");
+  EXPECT_EQ(recipe.model.path, (folder / "tiny").string());
+  EXPECT_EQ(recipe.data.train_file, (folder / "train.jsonl").string());
+  EXPECT_EQ(recipe.output_dir, "runs/out");
+  Recipe elsewhere =
+      read_recipe(folder / "demo.yml", {"model.path=org/tiny", "data.train_file=/data/t.jsonl"});
+  EXPECT_EQ(elsewhere.model.path, "org/tiny");
+  EXPECT_EQ(elsewhere.data.train_file, "/data/t.jsonl");
+  fs::remove_all(folder);
+}
+
+// The text lies beside the run's outputs, in another folder than the recipe.
+TEST(Recipe, WrittenInputsAreAbsolute) {
+  Recipe recipe = parse_recipe(kSmallest, "recipes/../recipes/demo.yml");
+  std::string written = recipe_to_yaml(recipe);
+  std::string expected = (fs::current_path() / "recipes/train.jsonl").string();
+  EXPECT_EQ(parse_recipe(written, "runs/out/recipe.yml").data.train_file, expected);
+  EXPECT_EQ(recipe_to_json(recipe)["data"]["train_file"], "recipes/../recipes/train.jsonl");
+}
+
+TEST(Recipe, OddTextsSurviveWriting) {
+  for (const char* name :
+       {"null", "true", "1e5", "a: b", "- x", "'", "\"", "#", "a\\b", "...", "é", "[x]", " x "}) {
+    Recipe recipe = with({});
+    recipe.output_dir = name;
+    recipe.lora.emplace().target_modules = {name, "x"};
+    Recipe again = parse_recipe(recipe_to_yaml(recipe), "demo.yml");
+    EXPECT_EQ(again.output_dir, name);
+    EXPECT_EQ(again.lora->target_modules, (std::vector<std::string>{name, "x"}));
+  }
+}
+
+TEST(Recipe, JsonHasTheSameKeys) {
+  Json document = recipe_to_json(parse_recipe(kEveryKey, "/recipes/demo.yml"));
+  EXPECT_EQ(document["training"]["learning_rate"], 1e-4);
+  EXPECT_EQ(document["lora"]["target_modules"], Json::parse(R"(["q_proj", "layers.0.mlp.down_proj"])"));
+  EXPECT_EQ(document["data"]["format"], "prompt_completion");
+  EXPECT_EQ(document["output_dir"], "runs/every key");
+  EXPECT_TRUE(recipe_to_json(with({}))["lora"].is_null());
+  EXPECT_TRUE(recipe_to_json(with({}))["data"]["eval_file"].is_null());
+}
+
+TEST(RecipeReference, TheCommittedPageIsCurrent) {
+  std::ifstream file(fs::path(SNUG_SOURCE_DIR) / "docs/recipe.md", std::ios::binary);
+  std::string committed(std::istreambuf_iterator<char>(file), {});
+  EXPECT_TRUE(committed == recipe_reference_markdown())
+      << "docs/recipe.md differs from the key table: run `snug docs recipe > docs/recipe.md`";
+}
+
+TEST(RecipeReference, ItsExampleIsARecipe) {
+  std::string page = recipe_reference_markdown();
+  std::string opening = "```yaml\n";
+  size_t start = page.find(opening) + opening.size();
+  Recipe recipe = parse_recipe(page.substr(start, page.find("```", start) - start), "docs/recipe.md");
+  EXPECT_EQ(recipe.lora->r, 16);
+  EXPECT_EQ(recipe.memory.limit_bytes, 24'000'000'000);
+}
+
+}  // namespace
+}  // namespace snug
