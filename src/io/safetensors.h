@@ -79,8 +79,8 @@ class SafetensorsWriter {
     DType dtype;
     std::vector<int64_t> shape;
   };
-  SafetensorsWriter(const std::filesystem::path& path, std::vector<Entry> entries,
-                    std::map<std::string, std::string> metadata = {{"format", "pt"}});
+  SafetensorsWriter(const std::filesystem::path& path, const std::vector<Entry>& entries,
+                    const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;

@@ -70,8 +70,8 @@ struct SafetensorsWriter::State {
   int64_t written_of_current = 0;
 };
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<Entry> entries,
-                                     std::map<std::string, std::string> metadata)
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const std::vector<Entry>& entries,
+                                     const std::map<std::string, std::string>& metadata)
     : state_(std::make_unique<State>(path)) {
   // Wide elements come first in the file, so that each tensor starts at a multiple of its element: torch
   // reads no others.
