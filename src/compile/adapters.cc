@@ -119,7 +119,7 @@ class AdapterWriter {
     }
     BufferId random = builder_.program().find("random");
     if (random == kNoBuffer) {
-      random = builder_.input("random", DType::i64, {fixed(2)});
+      random = builder_.input("random", DType::i64, {fixed(3)});
     }
     const Buffer shape = builder_.buffer(x);
     BufferId y = builder_.temporary(linear.name + ".lora_dropout", shape.dtype, shape.dims);

@@ -90,9 +90,9 @@ void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
   read_rope(config, path, spec);
 }
 
-// Rows of logits a chunk: about 8 MiB of fp32 logits, which keeps the product efficient and the cache warm.
+// Rows of logits a chunk: about 16 MiB of fp32 logits, which keeps the product efficient and the cache warm.
 int64_t chosen_chunk(const ModelSpec& spec, int64_t max_tokens) {
-  int64_t rows = (int64_t{8} << 20) / (4 * spec.vocabulary);
+  int64_t rows = (int64_t{16} << 20) / (4 * spec.vocabulary);
   return std::clamp<int64_t>(rows, std::min<int64_t>(32, max_tokens), max_tokens);
 }
 

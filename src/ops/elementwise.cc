@@ -27,7 +27,7 @@ std::string check_dropout(const Program& program, const Op& op) {
   if (x == nullptr) {
     return "needs x";
   }
-  std::string problem = find_mismatch({{"random", input_of(program, op, 1), {fixed(2)}}, {"y", y, x->dims}});
+  std::string problem = find_mismatch({{"random", input_of(program, op, 1), {fixed(3)}}, {"y", y, x->dims}});
   return problem.empty() ? find_dtype_mismatch({x, y}) : problem;
 }
 

@@ -33,7 +33,7 @@ enum class OpKind : uint8_t {
   gated_activation,           // x[T,2F] (gate, then up) -> y[T,F] = f(gate) * up
   gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F]
   add,                        // a, b -> a + b
-  dropout,                    // x[T,C], random[2] -> y[T,C] (= or +=)
+  dropout,                    // x[T,C], random[3] = seed, step, first token -> y[T,C] (= or +=)
   loss_head,                  // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=
   loss_head_gradient,         // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, dx[T,D], dW[V,D]? +=
   select_rows,                // x[T,D], rows[S] -> y[S,D]

@@ -133,9 +133,15 @@ LoraSection read_adapter_config(const std::filesystem::path& folder) {
     throw bad_input(fmt::format("{}: peft_type is \"{}\"; snug reads LORA adapters", path,
                                 json_string(config, "peft_type", "", path)));
   }
-  for (const char* key : {"use_dora", "fan_in_fan_out"}) {
+  for (const char* key : {"use_dora", "lora_bias", "fan_in_fan_out"}) {
     if (json_bool(config, key, false, path)) {
       throw bad_input(fmt::format("{}: \"{}\" is true, which snug does not support", path, key));
+    }
+  }
+  for (const char* key : {"rank_pattern", "alpha_pattern", "modules_to_save", "layers_to_transform"}) {
+    auto found = config.find(key);
+    if (found != config.end() && !found->is_null() && !found->empty()) {
+      throw bad_input(fmt::format("{}: \"{}\" is used, which snug does not support", path, key));
     }
   }
   LoraSection lora;

@@ -33,13 +33,22 @@ struct GeluTanh {
   }
 };
 
+// x times the normal distribution's cumulative probability. Its smaller tail is e^(-x^2 / 2) times a
+// polynomial (Abramowitz and Stegun 7.1.26, absolute error 7.5e-8), which vectorises where erf does not.
 struct Gelu {
   static ValueAndSlope at(float x) {
-    constexpr float kInverseRootTwo = 0.70710678118654752F;
+    constexpr float kScale = 0.3275911F * 0.70710678118654752F;
     constexpr float kInverseRootTwoPi = 0.39894228040143268F;
-    float cumulative = 0.5F * (1.0F + std::erf(x * kInverseRootTwo));
-    float density = kInverseRootTwoPi * std::exp(-0.5F * x * x);
-    return {x * cumulative, cumulative + x * density};
+    float t = 1.0F / (1.0F + kScale * std::abs(x));
+    float bell = fast_exp(-0.5F * x * x);
+    float polynomial = 1.061405429F;
+    polynomial = polynomial * t - 1.453152027F;
+    polynomial = polynomial * t + 1.421413741F;
+    polynomial = polynomial * t - 0.284496736F;
+    polynomial = polynomial * t + 0.254829592F;
+    float tail = 0.5F * bell * polynomial * t;
+    float cumulative = x < 0 ? tail : 1.0F - tail;
+    return {x * cumulative, cumulative + x * kInverseRootTwoPi * bell};
   }
 };
 

@@ -1,0 +1,121 @@
+// The commands as users call them: what they print, their exit codes, and the keys that machines rely on.
+#include <gtest/gtest.h>
+
+#include "support/run_snug.h"
+
+namespace snug {
+namespace {
+
+const std::string kRecipe = source_path("recipes/ship_log.yml");
+const std::string kModel = source_path("models/tiny-story");
+
+TEST(Cli, HelpHasExamplesForEveryCommand) {
+  CommandResult all = run_snug({"--help"});
+  EXPECT_EQ(all.exit_code, 0);
+  for (const char* command : {"inspect", "plan", "train", "generate"}) {
+    EXPECT_NE(all.output.find(command), std::string::npos);
+    CommandResult help = run_snug({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_NE(help.output.find("Example"), std::string::npos) << command;
+  }
+}
+
+TEST(Cli, UnknownCommandsAndOptionsAreBadInput) {
+  EXPECT_EQ(run_snug({}).exit_code, 2);
+  EXPECT_EQ(run_snug({"trian", kRecipe}).exit_code, 2);
+  EXPECT_EQ(run_snug({"plan", kRecipe, "--no-such-option"}).exit_code, 2);
+}
+
+TEST(Cli, InspectJsonHasItsKeys) {
+  Json json = json_output(run_snug({"inspect", kModel, "--rank", "16", "--json"}));
+  EXPECT_EQ(json["parameters"], 1796160);
+  // r x (inputs + outputs) over the seven linear layers of five blocks.
+  int64_t q = 16 * (192 + 192);
+  int64_t kv = 16 * (192 + 64);
+  int64_t mlp = 16 * (192 + 384);
+  EXPECT_EQ(json["lora_parameters"], 5 * (2 * q + 2 * kv + 3 * mlp));
+  EXPECT_EQ(json["bytes"]["bf16"], 2 * 1796160);
+}
+
+TEST(Cli, PlanJsonHasItsKeys) {
+  Json json = json_output(run_snug({"plan", kRecipe, "--memory", "2GB", "--json"}));
+  EXPECT_EQ(json["fits"], true);
+  EXPECT_EQ(json["limit_bytes"], 2000000000);
+  EXPECT_GT(json["peak_bytes"].get<int64_t>(), 3592320);
+  EXPECT_EQ(json["trainable_parameters"], 245760);
+  EXPECT_TRUE(json["phases"].is_array());
+  EXPECT_TRUE(json["roles"].contains("base weights"));
+}
+
+TEST(Cli, PlanThatDoesNotFitExitsWithThreeAndSaysByHowMuch) {
+  CommandResult result = run_snug({"plan", kRecipe, "--memory", "12MB"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_NE(result.output.find("does not fit"), std::string::npos);
+  EXPECT_NE(result.output.find("bytes too much"), std::string::npos);
+  CommandResult train =
+      run_snug({"train", kRecipe, "--memory", "12MB", "--set", "output_dir=/nonexistent/never"});
+  EXPECT_EQ(train.exit_code, 3);
+}
+
+TEST(Cli, PlanNeedsNoWeights) {
+  TemporaryFolder folder;
+  std::filesystem::copy(kModel + "/config.json", folder.path() / "config.json");
+  CommandResult result =
+      run_snug({"plan", kRecipe, "--set", "model.path=" + folder.path().string(), "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+}
+
+TEST(Cli, ColourOnlyOnATerminal) {
+  EXPECT_EQ(run_snug({"plan", kRecipe}).output.find('\x1b'), std::string::npos);
+}
+
+TEST(Cli, TrainWritesWhatPeftReadsAndASummary) {
+  TemporaryFolder folder;
+  std::string output = (folder.path() / "run").string();
+  CommandResult result = run_snug({"train", kRecipe, "--json", "--set", "output_dir=" + output, "--set",
+                                   "training.max_steps=6", "--set", "logging.logging_steps=2"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Json summary = json_output(result);
+  EXPECT_EQ(summary, read_json(output + "/summary.json"));
+  EXPECT_EQ(summary["steps"], 6);
+  EXPECT_EQ(summary["planned_bytes"], summary["allocated_bytes"]);
+  EXPECT_LE(summary["peak_used_bytes"].get<int64_t>(), summary["planned_bytes"].get<int64_t>());
+  EXPECT_GT(summary["first_loss"].get<double>(), summary["last_loss"].get<double>());
+
+  Json config = read_json(output + "/adapter_config.json");
+  EXPECT_EQ(config["peft_type"], "LORA");
+  EXPECT_EQ(config["target_modules"].size(), 7U);
+  std::string metrics = read_text_file(output + "/metrics.jsonl");
+  EXPECT_NE(metrics.find("\"loss\":"), std::string::npos);
+  EXPECT_NE(metrics.find("\"eval_loss\":"), std::string::npos);
+
+  CommandResult text = run_snug({"generate", kModel, "--adapter", output, "--prompt",
+                                 "Log: fox, river, rope\n", "--max-new-tokens", "8", "--json"});
+  ASSERT_EQ(text.exit_code, 0) << text.errors;
+  EXPECT_EQ(json_output(text)["planned_bytes"], json_output(text)["allocated_bytes"]);
+}
+
+TEST(Cli, SamplingFollowsItsSeed) {
+  auto sampled = [](const std::string& seed) {
+    return run_snug({"generate", kModel, "--prompt", "Once upon a time", "--temperature", "1.5", "--seed",
+                     seed, "--max-new-tokens", "20"})
+        .output;
+  };
+  EXPECT_EQ(sampled("1"), sampled("1"));
+  EXPECT_NE(sampled("1"), sampled("2"));
+}
+
+TEST(Cli, TheRecipeThatARunLeavesBehindRunsAgain) {
+  TemporaryFolder folder;
+  std::string output = (folder.path() / "run").string();
+  std::vector<std::string> settings = {"--json", "--set", "training.max_steps=2", "--set",
+                                       "output_dir=" + output};
+  std::vector<std::string> first = {"train", kRecipe};
+  first.insert(first.end(), settings.begin(), settings.end());
+  Json summary = json_output(run_snug(first));
+  Json again = json_output(run_snug({"train", output + "/recipe.yml", "--json"}));
+  EXPECT_EQ(summary["last_loss"], again["last_loss"]);
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,63 @@
+// Runs the snug program as a user would, and keeps what it printed.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "support/temporary_folder.h"
+
+namespace snug {
+
+struct CommandResult {
+  int exit_code = -1;
+  std::string output;  // standard output
+  std::string errors;  // standard error
+};
+
+inline std::string quoted(const std::string& argument) {
+  std::string text = "'";
+  for (char c : argument) {
+    text += c == '\'' ? "'\\''" : std::string(1, c);
+  }
+  return text + "'";
+}
+
+inline CommandResult run_snug(const std::vector<std::string>& arguments, const std::string& before = "") {
+  TemporaryFolder folder;
+  std::string errors_file = (folder.path() / "errors").string();
+  std::string command = before + quoted(SNUG_BINARY);
+  for (const std::string& argument : arguments) {
+    command += " " + quoted(argument);
+  }
+  command += " 2>" + quoted(errors_file) + " </dev/null";
+  CommandResult result;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  std::array<char, 4096> buffer{};
+  for (size_t count = fread(buffer.data(), 1, buffer.size(), pipe); count > 0;
+       count = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    result.output.append(buffer.data(), count);
+  }
+  int status = pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.errors = read_text_file(errors_file);
+  return result;
+}
+
+inline Json json_output(const CommandResult& result) {
+  EXPECT_EQ(result.errors, "");
+  return parse_json(result.output, "output");
+}
+
+inline std::string source_path(const std::string& relative) {
+  return (std::filesystem::path(SNUG_SOURCE_DIR) / relative).string();
+}
+
+}  // namespace snug

@@ -1,0 +1,49 @@
+// Llama shapes for tests, without a file.
+#pragma once
+
+#include "model/model_spec.h"
+#include "recipe/recipe.h"
+
+namespace snug {
+
+inline ModelSpec small_llama() {
+  ModelSpec spec;
+  spec.family = "llama";
+  spec.architecture = "LlamaForCausalLM";
+  spec.source = "small_llama";
+  spec.vocabulary = 97;
+  spec.width = 24;
+  spec.layers = 3;
+  spec.heads = 4;
+  spec.kv_heads = 2;
+  spec.head_dim = 6;
+  spec.inner_width = 40;
+  spec.max_positions = 64;
+  return spec;
+}
+
+// The published shape of a 7B Llama (DeepSeek-LLM-7B).
+inline ModelSpec deepseek_7b() {
+  ModelSpec spec = small_llama();
+  spec.vocabulary = 102400;
+  spec.width = 4096;
+  spec.layers = 30;
+  spec.heads = 32;
+  spec.kv_heads = 32;
+  spec.head_dim = 128;
+  spec.inner_width = 11008;
+  spec.max_positions = 4096;
+  return spec;
+}
+
+inline Recipe small_recipe() {
+  Recipe recipe;
+  recipe.model.path = "small_llama";
+  recipe.model.dtype = DType::f32;
+  recipe.data.max_length = 20;
+  recipe.training.per_device_train_batch_size = 2;
+  recipe.training.per_device_eval_batch_size = 2;
+  return recipe;
+}
+
+}  // namespace snug

@@ -1,0 +1,220 @@
+// The plan is the program's memory: planned bytes = allocated bytes = touched bytes, in every phase; and what
+// saves memory changes no result.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/rng.h"
+#include "support/small_llama.h"
+#include "support/temporary_folder.h"
+#include "support/train_fixture.h"
+#include "train/generator.h"
+#include "train/output.h"
+
+namespace snug {
+namespace {
+
+// A folder with nothing but a config of this shape.
+void write_config(const std::filesystem::path& folder, const ModelSpec& spec) {
+  Json config = {{"architectures", {"LlamaForCausalLM"}},
+                 {"vocab_size", spec.vocabulary},
+                 {"hidden_size", spec.width},
+                 {"num_hidden_layers", spec.layers},
+                 {"num_attention_heads", spec.heads},
+                 {"num_key_value_heads", spec.kv_heads},
+                 {"head_dim", spec.head_dim},
+                 {"intermediate_size", spec.inner_width},
+                 {"max_position_embeddings", spec.max_positions},
+                 {"attention_bias", spec.attention_bias},
+                 {"tie_word_embeddings", spec.tied_embeddings}};
+  write_file_atomically(folder / "config.json", config.dump());
+}
+
+// `sequences` random sequences of `length` tokens, all of them targets but the last.
+Batch random_batch(int64_t sequences, int64_t length, int64_t vocabulary, uint64_t seed) {
+  Rng rng(seed);
+  Batch batch;
+  batch.offsets.push_back(0);
+  for (int64_t s = 0; s < sequences; ++s) {
+    for (int64_t i = 0; i < length; ++i) {
+      batch.ids.push_back(static_cast<int32_t>(rng.below(static_cast<uint64_t>(vocabulary))));
+      batch.positions.push_back(static_cast<int32_t>(i));
+    }
+    for (int64_t i = 0; i < length; ++i) {
+      bool last = i + 1 == length;
+      batch.targets.push_back(last ? -100 : batch.ids[static_cast<size_t>(s * length + i + 1)]);
+      batch.target_count += last ? 0 : 1;
+    }
+    batch.offsets.push_back(static_cast<int32_t>(batch.ids.size()));
+  }
+  return batch;
+}
+
+ModelSpec random_shape(Rng& rng) {
+  ModelSpec spec = small_llama();
+  spec.vocabulary = 20 + static_cast<int64_t>(rng.below(200));
+  spec.layers = 1 + static_cast<int64_t>(rng.below(4));
+  spec.kv_heads = 1 + static_cast<int64_t>(rng.below(3));
+  spec.heads = spec.kv_heads * (1 + static_cast<int64_t>(rng.below(3)));
+  spec.head_dim = 2 + 2 * static_cast<int64_t>(rng.below(6));
+  spec.width = 8 + static_cast<int64_t>(rng.below(40));
+  spec.inner_width = 8 + static_cast<int64_t>(rng.below(60));
+  spec.tied_embeddings = rng.below(2) == 0;
+  spec.attention_bias = rng.below(2) == 0;
+  return spec;
+}
+
+Recipe random_recipe(Rng& rng, const std::filesystem::path& folder) {
+  Recipe recipe = small_recipe();
+  recipe.model.path = folder.string();
+  recipe.model.from_scratch = true;
+  recipe.model.dtype = rng.below(2) == 0 ? DType::f32 : DType::bf16;
+  recipe.data.max_length = 3 + static_cast<int64_t>(rng.below(20));
+  recipe.training.per_device_train_batch_size = 1 + static_cast<int64_t>(rng.below(3));
+  recipe.training.per_device_eval_batch_size = 1 + static_cast<int64_t>(rng.below(3));
+  recipe.memory.recompute = {static_cast<Recompute>(rng.below(3))};
+  if (rng.below(2) == 0) {
+    recipe.lora = LoraSection{.r = 1 + static_cast<int64_t>(rng.below(6)), .lora_dropout = 0.1};
+  }
+  return recipe;
+}
+
+TEST(Memory, PlannedIsAllocatedIsTouchedInEveryPhase) {
+  Rng rng(2024);
+  for (int round = 0; round < 25; ++round) {
+    TemporaryFolder folder;
+    write_config(folder.path(), random_shape(rng));
+    Recipe recipe = random_recipe(rng, folder.path());
+    TrainFixture fixture(recipe);
+    int64_t planned = fixture.plan.device_bytes();
+    EXPECT_EQ(fixture.executor.allocated_bytes(), planned);
+    int64_t length = recipe.data.max_length;
+    int64_t vocabulary = fixture.spec.vocabulary;
+    Batch batch = random_batch(recipe.training.per_device_train_batch_size, length, vocabulary, 1);
+    fixture.runner.run_step({batch, batch}, 0, 10);
+    Dataset dataset;
+    for (int64_t i = 0; i < recipe.training.per_device_eval_batch_size; ++i) {
+      Batch one = random_batch(1, length, vocabulary, static_cast<uint64_t>(i));
+      dataset.add({one.ids, one.targets});
+    }
+    fixture.runner.evaluate(dataset);
+    if (recipe.lora) {
+      save_adapter(fixture.executor, recipe, folder.path());
+    } else {
+      save_model(fixture.executor, recipe, folder.path());
+    }
+    EXPECT_EQ(fixture.executor.allocated_bytes(), planned);
+    EXPECT_EQ(fixture.executor.touched_bytes(), planned) << "round " << round;
+  }
+}
+
+TEST(Memory, GenerationTouchesWhatItPlanned) {
+  std::filesystem::path folder = reference_folder("gqa_untied");
+  ModelSpec spec = read_model_spec(folder.string());
+  CpuBackend backend(true);
+  Plan plan = make_plan(
+      compile_generation(spec, {.dtype = DType::f32, .max_prompt_tokens = 5, .max_total_tokens = 12}),
+      backend, backend.device_total_bytes());
+  Executor executor(plan, backend);
+  load_constants(executor);
+  load_tensors(executor, Role::base_weights, SafetensorsSet::open(folder));
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
+  SamplingOptions options;
+  options.max_new_tokens = 7;
+  generate(executor, prompt, options);
+  EXPECT_EQ(executor.allocated_bytes(), plan.device_bytes());
+  EXPECT_EQ(executor.touched_bytes(), plan.device_bytes());
+}
+
+std::vector<double> losses_with(const Recipe& recipe, const std::vector<std::vector<Batch>>& steps) {
+  TrainFixture fixture(recipe);
+  std::vector<double> losses;
+  for (size_t step = 0; step < steps.size(); ++step) {
+    losses.push_back(
+        fixture.runner.run_step(steps[step], static_cast<int64_t>(step), static_cast<int64_t>(steps.size()))
+            .loss);
+  }
+  return losses;
+}
+
+Recipe equality_recipe(const std::filesystem::path& folder, bool lora, DType dtype) {
+  Recipe recipe = small_recipe();
+  recipe.model.path = folder.string();
+  recipe.model.from_scratch = true;
+  recipe.model.dtype = dtype;
+  recipe.training.learning_rate = 1e-2;
+  recipe.training.lr_scheduler_type = Schedule::constant;
+  recipe.training.per_device_train_batch_size = 8;
+  if (lora) {
+    recipe.lora = LoraSection{.r = 4, .lora_dropout = 0.2};
+  }
+  return recipe;
+}
+
+TEST(Memory, RecomputationChangesNoBit) {
+  TemporaryFolder folder;
+  write_config(folder.path(), small_llama());
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    for (bool lora : {false, true}) {
+      Recipe recipe = equality_recipe(folder.path(), lora, dtype);
+      std::vector<std::vector<Batch>> steps;
+      for (uint64_t step = 0; step < 4; ++step) {
+        steps.push_back({random_batch(8, 13, 97, step)});
+      }
+      recipe.memory.recompute = {Recompute::none};
+      std::vector<double> kept = losses_with(recipe, steps);
+      EXPECT_NE(kept.front(), kept.back());
+      for (const std::vector<Recompute>& policies :
+           {std::vector{Recompute::selective}, std::vector{Recompute::full},
+            std::vector{Recompute::full, Recompute::none, Recompute::selective}}) {
+        recipe.memory.recompute = policies;
+        EXPECT_EQ(losses_with(recipe, steps), kept);
+      }
+    }
+  }
+}
+
+TEST(Memory, SplittingIntoMicroBatchesChangesNothing) {
+  TemporaryFolder folder;
+  write_config(folder.path(), small_llama());
+  for (bool lora : {false, true}) {
+    std::vector<std::vector<double>> losses;
+    for (int64_t size : {8, 2, 1}) {
+      Recipe recipe = equality_recipe(folder.path(), lora, DType::f32);
+      recipe.training.per_device_train_batch_size = size;
+      std::vector<std::vector<Batch>> steps(4);
+      for (uint64_t step = 0; step < steps.size(); ++step) {
+        Dataset dataset;
+        for (uint64_t i = 0; i < 8; ++i) {
+          // Different lengths: micro-batches have different numbers of targets.
+          Batch one = random_batch(1, 3 + static_cast<int64_t>(i) * 2, 97, 100 * step + i);
+          dataset.add({one.ids, one.targets});
+        }
+        for (int64_t first = 0; first < 8; first += size) {
+          std::vector<int64_t> examples;
+          for (int64_t i = first; i < first + size; ++i) {
+            examples.push_back(i);
+          }
+          steps[step].push_back(make_batch(dataset, examples));
+        }
+      }
+      losses.push_back(losses_with(recipe, steps));
+    }
+    for (size_t split = 1; split < losses.size(); ++split) {
+      for (size_t step = 0; step < losses[0].size(); ++step) {
+        EXPECT_NEAR(losses[split][step], losses[0][step], 1e-6 * losses[0][step]) << "lora " << lora;
+      }
+    }
+  }
+}
+
+TEST(Memory, SameSeedSameBits) {
+  TemporaryFolder folder;
+  write_config(folder.path(), small_llama());
+  Recipe recipe = equality_recipe(folder.path(), true, DType::f32);
+  std::vector<std::vector<Batch>> steps = {{random_batch(8, 20, 97, 1)}, {random_batch(8, 20, 97, 2)}};
+  EXPECT_EQ(losses_with(recipe, steps), losses_with(recipe, steps));
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# The main job on the embedded model: plan, fine-tune with LoRA, and show the text before and after.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+snug=build/release/snug
+model=models/tiny-story
+prompts=("Log: fox, river, lantern" "Log: owl, harbor, rope")
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+[ -t 1 ] || say() { printf '\n%s\n' "$*"; }
+run() {
+  printf '$ snug'
+  printf ' %q' "$@"
+  printf '\n'
+  "$snug" "$@"
+}
+
+say "1. The embedded model, trained by snug from scratch, tells stories"
+run inspect "$model" --rank 16
+for prompt in "Once upon a time" "${prompts[0]}"; do
+  run generate "$model" --prompt "$prompt" --max-new-tokens 60
+done
+
+say "2. What fine-tuning it will take, to the byte, before anything is loaded"
+run plan recipes/ship_log.yml --memory 2GB
+
+say "3. Fine-tuning with LoRA: three words in, a ship's log out"
+run train recipes/ship_log.yml --memory 2GB
+
+say "4. The same prompts, with the adapter"
+for prompt in "${prompts[@]}"; do
+  run generate "$model" --adapter runs/ship_log --prompt "$prompt"$'\n' --max-new-tokens 80
+done
+
+say "The adapter in runs/ship_log is a PEFT folder: other tools load it as it is."
