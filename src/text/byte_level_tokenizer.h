@@ -27,7 +27,7 @@ class ByteLevelTokenizer : public Tokenizer {
  private:
   // Looked up by string_view, without making a string.
   struct WordHash {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the name the library looks for
     size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
   };
   template <typename Value>
