@@ -57,6 +57,7 @@ bool is_list(const YamlNode& node);
 template <typename Choices>
 std::vector<std::string> names_in(const Choices& choices) {
   std::vector<std::string> names;
+  names.reserve(choices.size());
   for (const auto& choice : choices) {
     names.emplace_back(choice.first);
   }
