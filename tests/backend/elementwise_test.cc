@@ -168,7 +168,8 @@ struct Drop {
   float probability = 0.3F;
   uint64_t stream = 5;
   int64_t seed = 42;
-  int64_t counter = 7;
+  int64_t step = 7;
+  int64_t first_token = 0;
   DType dtype = DType::f32;
   int64_t max_tokens = 61;
   bool accumulate = false;
@@ -179,7 +180,7 @@ constexpr int64_t kDropColumns = 333;
 std::vector<float> dropped(const Drop& drop, const std::vector<float>& x, const std::vector<float>& before) {
   Builder builder("dropout");
   BufferId x_id = builder.input("x", drop.dtype, {tokens(drop.max_tokens), fixed(kDropColumns)});
-  BufferId random = builder.input("random", DType::i64, {fixed(2)});
+  BufferId random = builder.input("random", DType::i64, {fixed(3)});
   BufferId y = builder.input("y", drop.dtype, {tokens(drop.max_tokens), fixed(kDropColumns)});
   builder
       .append(OpKind::dropout, "dropout", {x_id, random}, {y},
@@ -188,8 +189,8 @@ std::vector<float> dropped(const Drop& drop, const std::vector<float>& x, const 
   OpRunner runner(builder.finish());
   runner.set("x", x);
   runner.set("y", before);
-  runner.set_ints("random", {drop.seed, drop.counter});
-  runner.run(at_tokens(kDropTokens));
+  runner.set_ints("random", {drop.seed, drop.step, drop.first_token});
+  runner.run(at_tokens(static_cast<int64_t>(x.size()) / kDropColumns));
   return runner.get("y");
 }
 
@@ -212,7 +213,7 @@ TEST(Dropout, DropsTheRightShareAndScalesTheRest) {
   }
 }
 
-TEST(Dropout, MaskDependsOnlyOnSeedCounterStreamAndElement) {
+TEST(Dropout, MaskDependsOnlyOnRandomValuesStreamAndElement) {
   std::vector<float> ones(kDropTokens * kDropColumns, 1.0F);
   std::vector<float> mask = dropped({}, ones, {});
   EXPECT_EQ(mask, dropped({}, ones, {}));
@@ -224,8 +225,8 @@ TEST(Dropout, MaskDependsOnlyOnSeedCounterStreamAndElement) {
   for (size_t i = 0; i < mask.size(); ++i) {
     ASSERT_EQ(mask[i] == 0, narrow[i] == 0) << i;
   }
-  // Another seed, counter or stream: kept twice with probability 0.7^2, dropped twice with 0.3^2.
-  for (const Drop& other : {Drop{.seed = 43}, Drop{.counter = 8}, Drop{.stream = 6}}) {
+  // Another seed, step or stream: kept twice with probability 0.7^2, dropped twice with 0.3^2.
+  for (const Drop& other : {Drop{.seed = 43}, Drop{.step = 8}, Drop{.stream = 6}}) {
     std::vector<float> second = dropped(other, ones, {});
     int64_t same = 0;
     for (size_t i = 0; i < mask.size(); ++i) {
@@ -245,6 +246,38 @@ TEST(Dropout, ALargerProbabilityOnlyDropsMore) {
     moved += half[i] != 0 && slightly_more[i] == 0 ? 1 : 0;
   }
   EXPECT_NEAR(static_cast<double>(moved), 0.0005 * static_cast<double>(half.size()), 15);
+}
+
+TEST(Dropout, MaskIsPhiloxByTheDocumentedRule) {
+  // The finaliser of splitmix64 (Steele, Lea and Flood), which spreads the step.
+  auto mix = [](uint64_t value) {
+    value += 0x9E3779B97F4A7C15ULL;
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
+    return value ^ (value >> 31);
+  };
+  std::vector<float> ones(kDropTokens * kDropColumns, 1.0F);
+  for (int64_t first_token : {int64_t{0}, int64_t{1}, int64_t{3'000'000'000}}) {
+    Drop drop{.seed = -3, .first_token = first_token};
+    std::vector<float> mask = dropped(drop, ones, {});
+    for (size_t i = 0; i < mask.size(); ++i) {
+      uint64_t at = static_cast<uint64_t>(first_token) * kDropColumns + i;
+      uint32_t word = philox(static_cast<uint64_t>(drop.seed), drop.stream ^ mix(7), at / 4)[at % 4];
+      ASSERT_EQ(mask[i] != 0, unit_float(word) >= drop.probability) << i;
+    }
+  }
+}
+
+TEST(Dropout, MaskDoesNotDependOnTheMicroBatch) {
+  std::vector<float> ones(kDropTokens * kDropColumns, 1.0F);
+  std::vector<float> whole = dropped({}, ones, {});
+  std::vector<float> pieces;
+  for (auto [first, count] : {std::pair{0, 1}, std::pair{1, 22}, std::pair{23, 38}}) {
+    std::vector<float> piece = dropped(
+        {.first_token = first}, std::vector<float>(static_cast<size_t>(count * kDropColumns), 1.0F), {});
+    pieces.insert(pieces.end(), piece.begin(), piece.end());
+  }
+  EXPECT_EQ(whole, pieces);
 }
 
 TEST(Dropout, AddsToWhatIsThere) {

@@ -1,21 +1,21 @@
 // Dropout: y (= or +=) x / (1 - p) where an element is kept, 0 where it is dropped.
 //
-// The mask is never stored. Whether element c of token t is kept depends only on random = {seed, step, first
-// token}, on the op's stream, and on the token's number within the whole optimizer step, first token + t:
-// word c % 4 of philox(seed, stream ^ mix(step), (first token + t) * groups a row + c / 4), read as a
-// fraction in [0, 1), is at least p. The gradient is therefore this same op on dy; a recomputed forward pass
-// drops the same elements; and so does the same step split into other micro-batches.
+// The mask is never stored. random = {seed, step, first token}: the first token says where this micro-batch
+// begins within the step, so that cutting a step into other micro-batches drops the same elements. Whether
+// the element in column c of row t is kept depends only on these three values, on the op's stream and on
+// i = (first token + t) * columns + c: word i % 4 of philox(seed, stream ^ mix(step), i / 4), read as a
+// fraction in [0, 1), is at least p. The gradient is therefore this same op on dy, with the same random
+// buffer and stream, and a recomputed forward pass drops the same elements.
 #include <array>
 
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
-#include "base/rng.h"
 #include "base/threads.h"
 
 namespace snug::cpu {
 namespace {
 
-// Spreads the counter over all bits, so that no counter with one stream meets another with another stream.
+// Spreads the step over all bits, so that no step with one stream meets another with another stream.
 uint64_t mix(uint64_t value) {
   value += 0x9E3779B97F4A7C15ULL;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -23,29 +23,70 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// A run of calls of philox made at once, so that the compiler can vectorise over them.
 constexpr int64_t kGroupsAtOnce = 64;
 constexpr int64_t kElementsAtOnce = 4 * kGroupsAtOnce;
 
-struct Mask {
-  uint64_t seed;
-  uint64_t stream;
-  float probability;
-  float kept_scale;
-
-  // The factors 0 or 1 / (1 - p) of kElementsAtOnce elements from element 4 * first_group on.
-  void factors(int64_t first_group, std::array<float, kElementsAtOnce>& out) const {
-    float* factor = out.data();
+// philox (base/rng.h) for many consecutive counters: each round is a loop over them that vectorises.
+class PhiloxLanes {
+ public:
+  void run(uint64_t key, uint64_t stream, uint64_t first_counter) {
+    for (size_t i = 0; i < kLanes; ++i) {
+      uint64_t counter = first_counter + i;
+      c0_[i] = static_cast<uint32_t>(counter);
+      c1_[i] = static_cast<uint32_t>(counter >> 32);
+      c2_[i] = static_cast<uint32_t>(stream);
+      c3_[i] = static_cast<uint32_t>(stream >> 32);
+    }
+    auto k0 = static_cast<uint32_t>(key);
+    auto k1 = static_cast<uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round) {
 #pragma omp simd
-    for (int64_t group = 0; group < kGroupsAtOnce; ++group) {
-      std::array<uint32_t, 4> words = philox(seed, stream, static_cast<uint64_t>(first_group + group));
-      factor[4 * group] = unit_float(words[0]) >= probability ? kept_scale : 0.0F;
-      factor[4 * group + 1] = unit_float(words[1]) >= probability ? kept_scale : 0.0F;
-      factor[4 * group + 2] = unit_float(words[2]) >= probability ? kept_scale : 0.0F;
-      factor[4 * group + 3] = unit_float(words[3]) >= probability ? kept_scale : 0.0F;
+      for (size_t i = 0; i < kLanes; ++i) {
+        uint64_t p0 = 0xD2511F53ULL * c0_[i];
+        uint64_t p1 = 0xCD9E8D57ULL * c2_[i];
+        c0_[i] = static_cast<uint32_t>(p1 >> 32) ^ c1_[i] ^ k0;
+        c1_[i] = static_cast<uint32_t>(p1);
+        c2_[i] = static_cast<uint32_t>(p0 >> 32) ^ c3_[i] ^ k1;
+        c3_[i] = static_cast<uint32_t>(p0);
+      }
+      k0 += 0x9E3779B9U;
+      k1 += 0xBB67AE85U;
     }
   }
+
+  // The factor of element 4 * i + word is kept_scale where its fraction is at least p, else 0.
+  void write_factors(float probability, float kept_scale, float* factors) const {
+    auto factor_of = [&](uint32_t word) {
+      // As a signed integer, because AVX2 converts those; 24 bits are the same either way.
+      float fraction = static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24F;
+      return fraction >= probability ? kept_scale : 0.0F;
+    };
+    for (size_t i = 0; i < kLanes; ++i) {
+      factors[4 * i] = factor_of(c0_[i]);
+      factors[4 * i + 1] = factor_of(c1_[i]);
+      factors[4 * i + 2] = factor_of(c2_[i]);
+      factors[4 * i + 3] = factor_of(c3_[i]);
+    }
+  }
+
+ private:
+  static constexpr size_t kLanes = kGroupsAtOnce;
+  uint32_t c0_[kLanes];
+  uint32_t c1_[kLanes];
+  uint32_t c2_[kLanes];
+  uint32_t c3_[kLanes];
 };
+
+// y[i] (= or +=) x[i] * factor[i] for `count` elements.
+template <bool kAccumulate, typename T>
+void apply(const T* x, const float* factor, T* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    // A select, not a product with 0: a dropped infinity is 0, not NaN.
+    float scaled = to_float(x[i]) * factor[i];
+    store<kAccumulate>(y[i], factor[i] == 0.0F ? 0.0F : scaled);
+  }
+}
 
 }  // namespace
 
@@ -54,34 +95,31 @@ void dropout(const KernelCall& call) {
   const auto& attributes = attributes_of<DropoutAttributes>(call.op);
   const auto* random = call.inputs[1].as<int64_t>();
   SNUG_CHECK(attributes.probability >= 0 && attributes.probability < 1, "dropout probability in [0, 1)");
-  Mask mask{.seed = static_cast<uint64_t>(random[0]),
-            .stream = attributes.stream ^ mix(static_cast<uint64_t>(random[1])),
-            .probability = attributes.probability,
-            .kept_scale = 1.0F / (1.0F - attributes.probability)};
-  int64_t first_token = random[2];
-  int64_t columns = call.inputs[0].columns();
-  int64_t groups_per_row = (columns + 3) / 4;
-  with_type(call.inputs[0].dtype, [&](auto type) {
+  const Tensor& x = call.inputs[0];
+  auto seed = static_cast<uint64_t>(random[0]);
+  uint64_t stream = attributes.stream ^ mix(static_cast<uint64_t>(random[1]));
+  float kept_scale = 1.0F / (1.0F - attributes.probability);
+  int64_t elements = x.elements();
+  // Groups of four are counted from the step's first element; this micro-batch may begin within one.
+  int64_t begin_in_step = random[2] * x.columns();
+  int64_t first_group = begin_in_step / 4;
+  int64_t lead = begin_in_step % 4;
+  int64_t runs = (lead + elements + kElementsAtOnce - 1) / kElementsAtOnce;
+  with_type(x.dtype, [&](auto type) {
     with_flag(call.op.accumulates_output(0), [&](auto accumulate) {
       using T = typename decltype(type)::type;
-      const T* x = call.inputs[0].as<T>();
-      T* y = call.outputs[0].as<T>();
-      int64_t grain = std::max<int64_t>(kElementGrain / columns, 1);
-      parallel_for(call.inputs[0].rows(), grain, [&](int64_t first, int64_t last) {
+      parallel_for(runs, kElementGrain / kElementsAtOnce, [&](int64_t first, int64_t last) {
+        PhiloxLanes lanes;
         std::array<float, kElementsAtOnce> factors;
-        for (int64_t row = first; row < last; ++row) {
-          for (int64_t column = 0; column < columns; column += kElementsAtOnce) {
-            mask.factors((first_token + row) * groups_per_row + column / 4, factors);
-            int64_t begin = row * columns + column;
-            int64_t count = std::min(kElementsAtOnce, columns - column);
-            const float* factor = factors.data();
-#pragma omp simd
-            for (int64_t i = 0; i < count; ++i) {
-              // A select, not a product with 0: a dropped infinity is 0, not NaN.
-              float kept = factor[i] == 0.0F ? 0.0F : to_float(x[begin + i]) * factor[i];
-              store<decltype(accumulate)::value>(y[begin + i], kept);
-            }
-          }
+        for (int64_t run = first; run < last; ++run) {
+          lanes.run(seed, stream, static_cast<uint64_t>(first_group + run * kGroupsAtOnce));
+          lanes.write_factors(attributes.probability, kept_scale, factors.data());
+          int64_t begin = run * kElementsAtOnce - lead;
+          int64_t skipped = std::max<int64_t>(0, -begin);
+          int64_t at = begin + skipped;
+          int64_t count = std::min(begin + kElementsAtOnce, elements) - at;
+          apply<decltype(accumulate)::value>(x.as<T>() + at, factors.data() + skipped,
+                                             call.outputs[0].as<T>() + at, count);
         }
       });
     });
