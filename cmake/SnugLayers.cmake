@@ -70,3 +70,17 @@ function(snug_program)
     endif()
   endforeach()
 endfunction()
+
+# The harnesses: each fuzz/fuzz_<name>.cc is a program, and `fuzzers` builds them all. They call the readers
+# of untrusted files: safetensors, config, recipe, tokenizer, data.
+function(snug_fuzzers)
+  add_custom_target(fuzzers)
+  file(GLOB harnesses CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/fuzz/fuzz_*.cc")
+  foreach(harness IN LISTS harnesses)
+    get_filename_component(program "${harness}" NAME_WE)
+    add_executable(${program} "${harness}")
+    target_link_libraries(${program} PRIVATE snug_model snug_data)
+    target_link_options(${program} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers ${program})
+  endforeach()
+endfunction()
