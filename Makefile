@@ -44,6 +44,7 @@ test-slow:  ## the tests that take minutes
 	@$(call ctest,release) -L slow
 
 bench: build  ## speed and memory, beside PyTorch where it is installed
+	@$(call build,release) --target train_cpu
 	@./bench/run.sh
 
 format:  ## lay out the C++ files

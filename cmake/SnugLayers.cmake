@@ -2,6 +2,22 @@
 # test_<folder> made of the .cc files of tests/<folder>. A folder without sources is an interface library:
 # headers alone are a layer too.
 
+# What nearly every file includes, compiled once. A file still includes what it uses: clang-tidy compiles
+# without this.
+set(SNUG_COMMON_HEADERS <algorithm> <array> <cstdint> <filesystem> <functional> <map> <memory> <optional>
+  <set> <span> <string> <string_view> <vector> <fmt/format.h> <nlohmann/json.hpp>)
+
+# Compiles the common headers with the first target of a kind; the others of that kind take them over.
+function(snug_common_headers target kind)
+  get_property(owner GLOBAL PROPERTY SNUG_COMMON_HEADERS_OF_${kind})
+  if(owner)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  else()
+    target_precompile_headers(${target} PRIVATE ${SNUG_COMMON_HEADERS} ${ARGN})
+    set_property(GLOBAL PROPERTY SNUG_COMMON_HEADERS_OF_${kind} ${target})
+  endif()
+endfunction()
+
 if(SNUG_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)
@@ -25,6 +41,11 @@ function(snug_layer folder)
   if(sources)
     add_library(snug_${folder} STATIC ${sources})
     target_link_libraries(snug_${folder} PUBLIC snug_options ${links})
+    if(folder STREQUAL backend)
+      target_compile_options(snug_backend PRIVATE $<$<CONFIG:Release>:-O3>)  # kernels; the rest is not hot
+    else()
+      snug_common_headers(snug_${folder} layer)
+    endif()
   else()
     add_library(snug_${folder} INTERFACE)
     target_link_libraries(snug_${folder} INTERFACE snug_options ${links})
@@ -46,6 +67,8 @@ function(snug_tests folder library)
   target_compile_definitions(test_${folder} PRIVATE "SNUG_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\""
     "SNUG_BINARY=\"${CMAKE_BINARY_DIR}/snug\"")
   target_link_libraries(test_${folder} PRIVATE ${library} GTest::gtest_main)
+  target_compile_options(test_${folder} PRIVATE $<$<CONFIG:Release>:-O1>)  # building them is what takes long
+  snug_common_headers(test_${folder} test <gtest/gtest.h>)
   add_test(NAME ${folder} COMMAND test_${folder} --gtest_filter=-*Slow*)
   add_test(NAME ${folder}_slow COMMAND test_${folder} --gtest_filter=*Slow*)
   set_tests_properties(${folder} PROPERTIES TIMEOUT 600)
@@ -62,6 +85,7 @@ function(snug_program)
   endif()
   add_executable(snug ${sources})
   target_link_libraries(snug PRIVATE snug_report CLI11::CLI11)
+  target_precompile_headers(snug PRIVATE ${SNUG_COMMON_HEADERS} <CLI/CLI.hpp>)
   target_compile_definitions(snug PRIVATE "SNUG_VERSION=\"${PROJECT_VERSION}\"")
   foreach(folder IN ITEMS cli e2e)
     snug_tests(${folder} snug_report)

@@ -44,6 +44,7 @@ need_build() {
   need libcli11-dev "the command line" has_module CLI11
   need libfmt-dev "formats text" has_module fmt
   need libpcre2-dev "splits text for the tokenizers" has_module libpcre2-8
+  need libutf8proc-dev "normalises text for the tokenizers" has_module libutf8proc
 }
 
 need_test() {

@@ -66,9 +66,13 @@ def main():
             if not (PASSED / key).exists():
                 pending[file] = key
     PASSED.mkdir(parents=True, exist_ok=True)
+    # Without the precompiled headers: those are the compiler's own, and a file must include what it uses.
+    for entry in commands:
+        entry["command"] = re.sub(r" -Winvalid-pch| -fpch-preprocess| -include \S+", "", entry["command"])
+    (PASSED / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
 
     def run(file):
-        command = [program, "--quiet", "-p", str(arguments.build), str(file)]
+        command = [program, "--quiet", "-p", str(PASSED), str(file)]
         # -Wno-unknown-warning-option: the commands are the compiler's, which may not be clang.
         command.insert(1, "--extra-arg=-Wno-unknown-warning-option")
         result = subprocess.run(command, capture_output=True, text=True)

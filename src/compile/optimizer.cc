@@ -20,8 +20,8 @@ std::string master_name(const Buffer& parameter) {
 
 Program build_update(const Program& train, const TrainingSection& training) {
   Builder builder("update");
-  AdamwAttributes attributes{.beta1 = static_cast<float>(training.adam_beta1),
-                             .beta2 = static_cast<float>(training.adam_beta2),
+  AdamwAttributes attributes{.beta1 = training.adam_beta1,
+                             .beta2 = training.adam_beta2,
                              .epsilon = static_cast<float>(training.adam_epsilon),
                              .max_norm = static_cast<float>(training.max_grad_norm),
                              .weight_decay = {}};

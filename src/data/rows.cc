@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "io/json.h"
 #include "io/printable.h"
-#include "text/utf8.h"
 
 namespace snug {
 

@@ -111,8 +111,8 @@ struct FillAttributes {
 };
 
 struct AdamwAttributes {
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
   float epsilon = 1e-8F;
   float max_norm = 0;               // clip the global gradient norm to this; 0: no clipping
   std::vector<float> weight_decay;  // one per parameter buffer

@@ -11,9 +11,9 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "io/printable.h"
 #include "recipe/scalars.h"
-#include "recipe/utf8.h"
 
 namespace snug {
 namespace {
@@ -116,8 +116,8 @@ Position position_of(std::string_view text, size_t offset) {
 
 // What yaml-cpp would misread or read as another encoding: refused before it sees the text.
 void check_characters(std::string_view text, const YamlSource& source) {
-  size_t bad = first_invalid_utf8(text);
-  if (bad != std::string_view::npos) {
+  size_t bad = valid_utf8_prefix_bytes(text);
+  if (bad < text.size()) {
     Position position = position_of(text, bad);
     throw bad_input(fmt::format("{}: byte 0x{:02x} is not valid UTF-8: save the file as UTF-8",
                                 source.at(position.line, position.column),

@@ -1,5 +1,6 @@
 // Tokens that are found in the text itself, before anything else looks at it: "<|im_start|>" and its like.
 #include "text/added_tokens.h"
+#include "text/character_class.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/tokenizer_file.h"
-#include "text/utf8.h"
 
 namespace snug {
 

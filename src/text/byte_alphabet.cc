@@ -1,7 +1,7 @@
 // The alphabet of byte-level vocabularies: each of the 256 bytes as one printable character.
 #include "text/byte_alphabet.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace snug {
 

@@ -9,8 +9,8 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "io/printable.h"
-#include "text/utf8.h"
 
 namespace snug {
 

@@ -41,8 +41,8 @@ Program update_program(float max_norm, std::optional<DType> copies) {
   inputs.push_back(scalars);
   inputs.push_back(norm);
   builder.append(OpKind::adamw, "update", inputs, outputs,
-                 AdamwAttributes{.beta1 = static_cast<float>(kBeta1),
-                                 .beta2 = static_cast<float>(kBeta2),
+                 AdamwAttributes{.beta1 = kBeta1,
+                                 .beta2 = kBeta2,
                                  .epsilon = static_cast<float>(kAdamEpsilon),
                                  .max_norm = max_norm,
                                  .weight_decay = kWeightDecay,

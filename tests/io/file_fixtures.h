@@ -1,4 +1,4 @@
-// What the file tests share: a folder that disappears, raw bytes on disk, and the text of a thrown Error.
+// What the file tests share: raw bytes on disk, and the text of a thrown Error.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,31 +13,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "support/temporary_folder.h"
 
 namespace snug::testing {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "snug-test-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  size_t entry_count() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline void write_raw(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;

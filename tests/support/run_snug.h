@@ -22,7 +22,7 @@ struct CommandResult {
   std::string errors;  // standard error
 };
 
-inline std::string quoted(const std::string& argument) {
+inline std::string shell_quoted(const std::string& argument) {
   std::string text = "'";
   for (char c : argument) {
     text += c == '\'' ? "'\\''" : std::string(1, c);
@@ -33,11 +33,11 @@ inline std::string quoted(const std::string& argument) {
 inline CommandResult run_snug(const std::vector<std::string>& arguments, const std::string& before = "") {
   TemporaryFolder folder;
   std::string errors_file = (folder.path() / "errors").string();
-  std::string command = before + quoted(SNUG_BINARY);
+  std::string command = before + shell_quoted(SNUG_BINARY);
   for (const std::string& argument : arguments) {
-    command += " " + quoted(argument);
+    command += " " + shell_quoted(argument);
   }
-  command += " 2>" + quoted(errors_file) + " </dev/null";
+  command += " 2>" + shell_quoted(errors_file) + " </dev/null";
   CommandResult result;
   std::FILE* pipe = popen(command.c_str(), "r");
   std::array<char, 4096> buffer{};

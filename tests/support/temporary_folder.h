@@ -13,7 +13,7 @@ namespace snug {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "snug_test_XXXXXX").string();
+    std::string pattern = (std::filesystem::temp_directory_path() / "snug-test-XXXXXX").string();
     SNUG_CHECK(mkdtemp(pattern.data()) != nullptr, "no temporary folder could be made");
     path_ = pattern;
   }
@@ -25,6 +25,10 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  size_t entry_count() const {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
+  }
 
  private:
   std::filesystem::path path_;

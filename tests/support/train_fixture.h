@@ -15,13 +15,14 @@
 
 namespace snug {
 
-// Plans the recipe on a poisoned CPU backend and loads (or makes) its weights.
+// Plans the recipe on a CPU backend, whose memory starts as noise if poisoned, and loads (or makes) its
+// weights.
 class TrainFixture {
  public:
-  explicit TrainFixture(Recipe recipe_to_run, const std::filesystem::path& adapter = {})
+  explicit TrainFixture(Recipe recipe_to_run, const std::filesystem::path& adapter = {}, bool poison = true)
       : recipe(std::move(recipe_to_run)),
         spec(read_model_spec(recipe.model.path)),
-        backend(true),
+        backend(poison),
         plan(plan_training(recipe, spec, backend)),
         executor(plan, backend),
         runner(executor, recipe.training) {

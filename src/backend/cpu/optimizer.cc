@@ -100,8 +100,8 @@ Update make_update(const AdamwAttributes& attributes, const float* scalars, floa
   return {.gradient_scale = clip_coefficient(norm, attributes.max_norm),
           .beta1 = static_cast<float>(attributes.beta1),
           .beta2 = static_cast<float>(attributes.beta2),
-          .one_minus_beta1 = static_cast<float>(1.0 - static_cast<double>(attributes.beta1)),
-          .one_minus_beta2 = static_cast<float>(1.0 - static_cast<double>(attributes.beta2)),
+          .one_minus_beta1 = static_cast<float>(1.0 - attributes.beta1),
+          .one_minus_beta2 = static_cast<float>(1.0 - attributes.beta2),
           .step_size = scalars[0] / scalars[1],
           .inverse_root_of_bias2 = 1.0F / std::sqrt(scalars[2]),
           .epsilon = static_cast<float>(attributes.epsilon)};

@@ -13,7 +13,6 @@ namespace {
 
 using testing::error_text;
 using testing::safetensors_bytes;
-using testing::TemporaryFolder;
 using testing::write_raw;
 
 // A file with one tensor of bytes.

@@ -19,7 +19,6 @@ namespace {
 
 using testing::error_text;
 using testing::read_raw;
-using testing::TemporaryFolder;
 using testing::write_raw;
 
 TEST(AtomicFile, AppearsOnCommitWithAllItsBytes) {

@@ -32,9 +32,4 @@ std::string replace_invalid_utf8(std::string_view text);
 
 void append_utf8(std::string& text, uint32_t codepoint);
 
-// Unicode's White_Space property.
-bool is_white_space(uint32_t codepoint);
-// What a regular expression's \w matches: letters, marks, numbers, connecting punctuation.
-bool is_word_character(uint32_t codepoint);
-
 }  // namespace snug

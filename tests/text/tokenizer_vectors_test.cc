@@ -73,7 +73,7 @@ class QwenVectors : public ::testing::Test {
     tokenizer_ = load_tokenizer(folder_.path());
   }
 
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 

@@ -1,7 +1,5 @@
 // Walking over text that should be UTF-8 but need not be.
-#include "text/utf8.h"
-
-#include <utf8proc.h>
+#include "base/utf8.h"
 
 namespace snug {
 
@@ -115,21 +113,6 @@ void append_utf8(std::string& text, uint32_t codepoint) {
     text += static_cast<char>(0x80U | ((codepoint >> 6) & 0x3FU));
     text += static_cast<char>(0x80U | (codepoint & 0x3FU));
   }
-}
-
-bool is_white_space(uint32_t codepoint) {
-  if ((codepoint >= 0x09 && codepoint <= 0x0D) || codepoint == 0x85) {
-    return true;
-  }
-  utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(codepoint));
-  return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
-         category == UTF8PROC_CATEGORY_ZP;
-}
-
-bool is_word_character(uint32_t codepoint) {
-  utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(codepoint));
-  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NO) ||
-         category == UTF8PROC_CATEGORY_PC;
 }
 
 }  // namespace snug

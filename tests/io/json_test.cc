@@ -10,7 +10,6 @@ namespace snug {
 namespace {
 
 using testing::error_text;
-using testing::TemporaryFolder;
 using testing::write_raw;
 
 std::string refusal(const std::string& text) {

@@ -15,7 +15,6 @@ namespace {
 using testing::error_text;
 using testing::read_raw;
 using testing::safetensors_bytes;
-using testing::TemporaryFolder;
 using testing::write_raw;
 
 SafetensorsHeader parse(const std::string& bytes) {

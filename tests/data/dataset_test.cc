@@ -31,7 +31,7 @@ class DatasetTest : public ::testing::Test {
     return {dataset.targets(index).begin(), dataset.targets(index).end()};
   }
 
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   TinyTokenizer tiny_;
   std::unique_ptr<Tokenizer> tokenizer_ = tiny_.load();  // abc 6, " ab" 7, c 2, ab 5, </s> 21
 };

@@ -1,9 +1,10 @@
 // UTF-8 walking and the byte alphabet against facts from the Unicode Standard and GPT-2's vocabulary.
 #include <gtest/gtest.h>
 
+#include "base/utf8.h"
 #include "text/byte_alphabet.h"
+#include "text/character_class.h"
 #include "text/normalizer.h"
-#include "text/utf8.h"
 
 namespace snug {
 namespace {

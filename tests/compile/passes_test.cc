@@ -1,0 +1,180 @@
+// Each pass on a small Llama: what it adds, what it leaves alone, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "compile/adapters.h"
+#include "compile/backward.h"
+#include "compile/fuse.h"
+#include "compile/kv_cache.h"
+#include "compile/phases.h"
+#include "compile/recompute.h"
+#include "ops/table.h"
+#include "support/small_llama.h"
+
+namespace snug {
+namespace {
+
+Program forward_of(const ModelSpec& spec, Goal goal = Goal::loss) {
+  return build_forward(spec, {.goal = goal, .dtype = DType::f32, .max_tokens = 10, .max_sequences = 2});
+}
+
+int64_t count(const Program& program, OpKind kind) {
+  return std::count_if(program.ops.begin(), program.ops.end(), [&](const Op& op) { return op.kind == kind; });
+}
+
+Program with_lora(const std::vector<std::string>& targets) {
+  LoraSection lora;
+  lora.r = 4;
+  lora.target_modules = targets;
+  return add_adapters(forward_of(small_llama()), {lora, false});
+}
+
+std::set<std::string> adapter_names(const Program& program) {
+  std::set<std::string> names;
+  for (const Buffer& buffer : program.buffers) {
+    for (const TensorPart& part : buffer.parts) {
+      if (buffer.role == Role::adapters) {
+        names.insert(part.names.front());
+      }
+    }
+  }
+  return names;
+}
+
+TEST(Adapters, AllLinearMeansTheSevenLayersOfEachBlock) {
+  Program program = with_lora({"all-linear"});
+  EXPECT_EQ(adapter_names(program).size(), 3U * 7U * 2U);
+  EXPECT_TRUE(adapter_names(program).contains("base_model.model.model.layers.2.mlp.down_proj.lora_B.weight"));
+  // One down product a group of layers with a common input, one up product beside it.
+  EXPECT_EQ(count(program, OpKind::lora_up), 3 * 4);
+}
+
+TEST(Adapters, TargetsByNameAndBySuffix) {
+  EXPECT_EQ(adapter_names(with_lora({"q_proj", "v_proj"})).size(), 3U * 2U * 2U);
+  EXPECT_EQ(adapter_names(with_lora({"self_attn.o_proj"})).size(), 3U * 2U);
+  EXPECT_EQ(adapter_names(with_lora({"model.layers.1.mlp.up_proj"})),
+            (std::set<std::string>{"base_model.model.model.layers.1.mlp.up_proj.lora_A.weight",
+                                   "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight"}));
+}
+
+TEST(Adapters, OnlyAdaptersAreTrainable) {
+  Program program = with_lora({"all-linear"});
+  for (const Buffer& buffer : program.buffers) {
+    EXPECT_EQ(buffer.trainable, buffer.role == Role::adapters) << buffer.name;
+  }
+}
+
+TEST(Adapters, AnUnknownTargetIsRefusedWithTheNearest) {
+  try {
+    with_lora({"q_proj", "down_porj"});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    std::string text = error.what();
+    EXPECT_NE(text.find("did you mean \"down_proj\"?"), std::string::npos) << text;
+  }
+}
+
+TEST(Adapters, ScaleIsAlphaOverRankOrItsRoot) {
+  EXPECT_FLOAT_EQ(lora_scale(LoraSection{.r = 16, .lora_alpha = 32}), 2.0F);
+  EXPECT_FLOAT_EQ(lora_scale(LoraSection{.r = 16, .lora_alpha = 32, .use_rslora = true}), 8.0F);
+}
+
+TEST(Backward, FrozenWeightsGetNoGradient) {
+  Program program = add_backward(with_lora({"all-linear"}));
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.role == Role::gradients) {
+      EXPECT_NE(buffer.name.find(".lora_"), std::string::npos) << buffer.name;
+    }
+  }
+  // The gradient op computes the loss too.
+  EXPECT_EQ(count(program, OpKind::loss_head), 0);
+  EXPECT_EQ(count(program, OpKind::loss_head_gradient), 1);
+}
+
+TEST(Backward, TheResidualStreamNeedsNoCopies) {
+  Program forward = forward_of(small_llama());
+  for (Buffer& buffer : forward.buffers) {
+    buffer.trainable = !buffer.parts.empty();
+  }
+  Program program = add_backward(forward);
+  EXPECT_EQ(count(program, OpKind::copy), 0);
+  EXPECT_EQ(count(program, OpKind::add), count(forward, OpKind::add));
+}
+
+int64_t kept_bytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const Buffer& buffer : program.buffers) {
+    bytes += buffer.role == Role::kept_activations ? buffer.max_bytes() : 0;
+  }
+  return bytes;
+}
+
+TEST(Recompute, FullKeepsOnlyTheInputsOfLayers) {
+  Program backward = add_backward(with_lora({"all-linear"}));
+  Program none = apply_recompute(backward, {});
+  Program selective = apply_recompute(backward, {Recompute::selective});
+  Program full = apply_recompute(backward, {Recompute::full});
+  EXPECT_LT(kept_bytes(selective), kept_bytes(none));
+  EXPECT_LT(kept_bytes(full), kept_bytes(selective));
+  for (const Buffer& buffer : full.buffers) {
+    if (buffer.role == Role::kept_activations) {
+      bool outside_layers = buffer.name == "embedding" || buffer.name == "final_norm";
+      bool layer_output = buffer.name.ends_with(".mlp_sum");
+      EXPECT_TRUE(outside_layers || layer_output) << buffer.name;
+    }
+  }
+  // What nothing in the backward pass reads is not made again.
+  EXPECT_EQ(count(full, OpKind::attention), 2 * 3);
+  EXPECT_EQ(full.find("layers.0.down.again"), kNoBuffer);
+  EXPECT_EQ(count(selective, OpKind::attention), 3);
+}
+
+TEST(Recompute, PoliciesApplyByLayer) {
+  Program backward = add_backward(with_lora({"all-linear"}));
+  Program mixed = apply_recompute(backward, {Recompute::none, Recompute::full, Recompute::none});
+  EXPECT_EQ(mixed.find("layers.0.qkv.again"), kNoBuffer);
+  EXPECT_NE(mixed.find("layers.1.qkv.again"), kNoBuffer);
+}
+
+TEST(Fuse, JoinsEveryAdditionWithTheNormAfterIt) {
+  Program program = fuse_additions(forward_of(small_llama()));
+  EXPECT_EQ(count(program, OpKind::add), 0);
+  EXPECT_EQ(count(program, OpKind::add_rms_norm), 2 * 3);
+  EXPECT_EQ(count(program, OpKind::rms_norm), 1);
+}
+
+TEST(KvCache, EveryAttentionReadsItsCache) {
+  Program program = add_kv_cache(forward_of(small_llama(), Goal::logits), 40);
+  EXPECT_EQ(count(program, OpKind::cache_write), 3);
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::attention) {
+      const Buffer& cache = program.buffer(op.inputs[1]);
+      EXPECT_EQ(cache.role, Role::kv_cache);
+      EXPECT_EQ(cache.dims[0].max, 40);
+    }
+  }
+}
+
+TEST(Phases, RecomputeListsMustMatchTheLayers) {
+  Recipe recipe = small_recipe();
+  recipe.memory.recompute = {Recompute::full, Recompute::none};
+  try {
+    compile_training(recipe, small_llama());
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("3 layers"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Phases, PrintAsText) {
+  std::string text = to_text(forward_of(small_llama()));
+  EXPECT_NE(text.find("buffer layers.0.qkv.weight fp32 [48, 24] base weights"), std::string::npos) << text;
+  EXPECT_NE(text.find("layers.2.down: layers.2.gated, layers.2.down.weight -> layers.2.down"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace snug

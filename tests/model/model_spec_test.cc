@@ -1,0 +1,126 @@
+// Reading config.json: published shapes, the ways keys are spelt, and refusals that help.
+#include "model/model_spec.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "io/json.h"
+
+namespace snug {
+namespace {
+
+Json llama_config() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"vocab_size", 32000},
+          {"hidden_size", 4096},
+          {"num_hidden_layers", 32},
+          {"num_attention_heads", 32},
+          {"num_key_value_heads", 32},
+          {"intermediate_size", 11008},
+          {"max_position_embeddings", 4096},
+          {"rms_norm_eps", 1e-5},
+          {"torch_dtype", "float16"},
+          {"tie_word_embeddings", false}};
+}
+
+ModelSpec parse(const Json& config) {
+  return parse_model_config(config.dump(), "config.json");
+}
+
+int64_t parameters_of(const Json& config) {
+  return count_parameters(build_forward(parse(config), {.max_tokens = 1, .max_sequences = 1}));
+}
+
+std::string refusal(const Json& config) {
+  try {
+    parse(config);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    return error.what();
+  }
+  return "accepted";
+}
+
+void expect_refusal(const Json& config, const std::vector<std::string>& words) {
+  std::string text = refusal(config);
+  for (const std::string& word : words) {
+    EXPECT_NE(text.find(word), std::string::npos) << word << " is not in: " << text;
+  }
+}
+
+TEST(ModelSpec, PublishedParameterCounts) {
+  Json llama2_7b = llama_config();
+  EXPECT_EQ(parameters_of(llama2_7b), 6'738'415'616);
+
+  Json deepseek_7b = llama_config();
+  deepseek_7b["vocab_size"] = 102400;
+  deepseek_7b["num_hidden_layers"] = 30;
+  EXPECT_EQ(parameters_of(deepseek_7b), 6'910'365'696);
+
+  Json tiny_llama = llama_config();
+  tiny_llama.update({{"hidden_size", 2048},
+                     {"num_hidden_layers", 22},
+                     {"num_key_value_heads", 4},
+                     {"intermediate_size", 5632}});
+  EXPECT_EQ(parameters_of(tiny_llama), 1'100'048'384);
+
+  Json llama32_1b = llama_config();
+  llama32_1b.update({{"vocab_size", 128256},
+                     {"hidden_size", 2048},
+                     {"num_hidden_layers", 16},
+                     {"num_key_value_heads", 8},
+                     {"head_dim", 64},
+                     {"intermediate_size", 8192},
+                     {"tie_word_embeddings", true}});
+  EXPECT_EQ(parameters_of(llama32_1b), 1'235'814'400);
+}
+
+TEST(ModelSpec, DefaultsAndSpellings) {
+  Json config = llama_config();
+  config.erase("num_key_value_heads");
+  config.erase("torch_dtype");
+  config["dtype"] = "bfloat16";
+  config["rope_parameters"] = {{"rope_theta", 500000.0}, {"rope_type", "default"}};
+  ModelSpec spec = parse(config);
+  EXPECT_EQ(spec.kv_heads, 32);
+  EXPECT_EQ(spec.head_dim, 128);
+  EXPECT_EQ(spec.dtype, DType::bf16);
+  EXPECT_EQ(spec.rope_theta, 500000.0);
+}
+
+TEST(ModelSpec, Refusals) {
+  Json config = llama_config();
+  config["architectures"] = {"MambaForCausalLM"};
+  expect_refusal(config, {"MambaForCausalLM", "LlamaForCausalLM"});
+
+  config = llama_config();
+  config.erase("hidden_size");
+  expect_refusal(config, {"config.json", "hidden_size"});
+
+  config = llama_config();
+  config["hidden_size"] = "4096";
+  expect_refusal(config, {"hidden_size", "4096"});
+
+  config = llama_config();
+  config["num_hidden_layers"] = -1;
+  expect_refusal(config, {"num_hidden_layers", "-1"});
+
+  config = llama_config();
+  config["num_key_value_heads"] = 5;
+  expect_refusal(config, {"num_key_value_heads", "multiple"});
+
+  config = llama_config();
+  config["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}};
+  expect_refusal(config, {"rope_scaling", "yarn"});
+
+  config = llama_config();
+  config["quantization_config"] = {{"quant_method", "gptq"}};
+  expect_refusal(config, {"quantization_config", "unquantised"});
+
+  config = llama_config();
+  config["hidden_act"] = "relu";
+  expect_refusal(config, {"hidden_act", "relu"});
+}
+
+}  // namespace
+}  // namespace snug
