@@ -9,9 +9,9 @@
 #include <cstdlib>
 
 #include "backend/cpu/cpu_backend.h"
-#include "base/rng.h"
 #include "base/threads.h"
 #include "compile/phases.h"
+#include "data/synthetic.h"
 #include "plan/fit.h"
 #include "train/trainer.h"
 #include "train/weights.h"
@@ -32,25 +32,6 @@ snug::ModelSpec fifteen_million() {
   spec.max_positions = 256;
   spec.tied_embeddings = true;
   return spec;
-}
-
-snug::Batch random_batch(int64_t sequences, int64_t length, int64_t vocabulary, uint64_t seed) {
-  snug::Rng rng(seed);
-  snug::Batch batch;
-  batch.offsets.push_back(0);
-  for (int64_t s = 0; s < sequences; ++s) {
-    for (int64_t i = 0; i < length; ++i) {
-      batch.ids.push_back(static_cast<int32_t>(rng.below(static_cast<uint64_t>(vocabulary))));
-      batch.positions.push_back(static_cast<int32_t>(i));
-    }
-    for (int64_t i = 0; i < length; ++i) {
-      bool last = i + 1 == length;
-      batch.targets.push_back(last ? -100 : batch.ids[static_cast<size_t>(s * length + i + 1)]);
-      batch.target_count += last ? 0 : 1;
-    }
-    batch.offsets.push_back(static_cast<int32_t>(batch.ids.size()));
-  }
-  return batch;
 }
 
 int64_t argument(int argc, char** argv, int index, int64_t fallback) {
@@ -83,8 +64,9 @@ int main(int argc, char** argv) {
   double loss = 0;
   int64_t tokens = recipe.training.per_device_train_batch_size * recipe.data.max_length;
   for (int64_t step = 0; step < steps; ++step) {
-    snug::Batch batch = random_batch(recipe.training.per_device_train_batch_size, 256, spec.vocabulary,
-                                     static_cast<uint64_t>(step));
+    snug::Batch batch = snug::random_batch(
+        {recipe.training.per_device_train_batch_size, recipe.data.max_length, spec.vocabulary},
+        static_cast<uint64_t>(step));
     Clock::time_point start = Clock::now();
     loss = runner.run_step({batch}, step, steps).loss;
     seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());

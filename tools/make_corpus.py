@@ -13,11 +13,13 @@ import random
 from pathlib import Path
 
 from corpus_ship_log import make_entries
+from corpus_spelling import known_words, make_spelling_page
 from corpus_stories import make_story
 
 DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / "recipes" / "data"
 STORIES = 13000
 EVALUATION_STORIES = 200
+SPELLING_PAGES = 1500
 LOG_ENTRIES = 640
 EVALUATION_LOG_ENTRIES = 64
 
@@ -45,7 +47,10 @@ def main():
     arguments.output.mkdir(parents=True, exist_ok=True)
 
     stories = make_stories(random.Random(1), arguments.stories + EVALUATION_STORIES)
-    write_rows(arguments.output / "stories.jsonl", stories[EVALUATION_STORIES:])
+    rng = random.Random(3)
+    words = known_words()
+    pages = [{"text": make_spelling_page(rng, words)} for _ in range(SPELLING_PAGES)]
+    write_rows(arguments.output / "stories.jsonl", stories[EVALUATION_STORIES:] + pages)
     write_rows(arguments.output / "stories_eval.jsonl", stories[:EVALUATION_STORIES])
 
     entries = make_entries(random.Random(2), LOG_ENTRIES + EVALUATION_LOG_ENTRIES)

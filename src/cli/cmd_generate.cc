@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "compile/phases.h"
+#include "io/atomic_file.h"
 #include "io/json.h"
 #include "text/stream_decoder.h"
 #include "train/generator.h"
@@ -25,6 +26,7 @@ struct GenerateArguments {
   std::string prompt;
   std::string memory;
   std::string dtype;
+  std::string logits_file;
   SamplingOptions sampling;
   bool json = false;
 };
@@ -87,6 +89,15 @@ void load_weights(Executor& executor, const GenerateArguments& arguments) {
   }
 }
 
+// The logits at every position of the prompt, for comparison with other tools (tools/check_adapter.py).
+void write_logits(Executor& executor, const std::vector<int32_t>& prompt, const std::string& file) {
+  Json rows = Json::array();
+  for (size_t length = 1; length <= prompt.size(); ++length) {
+    rows.push_back(last_logits(executor, std::span(prompt).first(length)));
+  }
+  write_file_atomically(file, Json({{"ids", prompt}, {"logits", rows}}).dump() + "\n");
+}
+
 int generate_command(GenerateArguments arguments) {
   ModelSpec spec = read_model_spec(arguments.model);
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(arguments.model);
@@ -109,6 +120,9 @@ int generate_command(GenerateArguments arguments) {
   }
   Executor executor(plan, backend);
   load_weights(executor, arguments);
+  if (!arguments.logits_file.empty()) {
+    write_logits(executor, prompt, arguments.logits_file);
+  }
 
   arguments.sampling.stop_ids = tokenizer->stop_ids();
   StreamDecoder decoder(*tokenizer);
@@ -157,6 +171,8 @@ void add_generate_command(CLI::App& app, Action& action) {
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", arguments->sampling.seed, "Of the sampling");
   command->add_option("--dtype", arguments->dtype, "fp32 or bf16; default: as the model was saved");
+  command->add_option("--logits", arguments->logits_file,
+                      "Also write the logits of all prompt positions (JSON)");
   command->add_option("--memory", arguments->memory, "The memory limit, e.g. 2GB");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(

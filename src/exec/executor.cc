@@ -1,25 +1,9 @@
 // Walking a plan.
 #include "exec/executor.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 
 namespace snug {
-namespace {
-
-Extents planned_extents(const Program& program) {
-  Extents extents{};
-  for (const Buffer& buffer : program.buffers) {
-    for (const Dim& dim : buffer.dims) {
-      int64_t& extent = extents[static_cast<size_t>(dim.extent)];
-      extent = std::max(extent, dim.max);
-    }
-  }
-  return extents;
-}
-
-}  // namespace
 
 Executor::Executor(const Plan& plan, Backend& backend) : plan_(plan), backend_(backend) {
   for (size_t home = 0; home < arenas_.size(); ++home) {

@@ -32,7 +32,9 @@ Program prepare(Program program, const Backend& backend) {
     }
     int64_t bytes = backend.workspace_bytes(program, program.ops[index]);
     if (bytes > 0) {
-      program.ops[index].workspace = program.add_buffer({.name = fmt::format("workspace.{}", index),
+      // The index tells an op from the one that makes its result again.
+      std::string name = fmt::format("scratch of op {}, {}", index, program.ops[index].name);
+      program.ops[index].workspace = program.add_buffer({.name = std::move(name),
                                                          .dtype = DType::u8,
                                                          .dims = {fixed(bytes)},
                                                          .role = Role::workspace,

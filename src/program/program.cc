@@ -40,6 +40,17 @@ BufferId Program::find(const std::string& wanted) const {
   return found == buffers.end() ? kNoBuffer : static_cast<BufferId>(found - buffers.begin());
 }
 
+Extents planned_extents(const Program& program) {
+  Extents extents{};
+  for (const Buffer& buffer : program.buffers) {
+    for (const Dim& dim : buffer.dims) {
+      int64_t& extent = extents[static_cast<size_t>(dim.extent)];
+      extent = std::max(extent, dim.max);
+    }
+  }
+  return extents;
+}
+
 std::vector<Interval> lifetimes(const Program& program) {
   std::vector<Interval> intervals(program.buffers.size());
   auto touch = [&](BufferId id, int index) {

@@ -31,6 +31,9 @@ struct Interval {
 // last op. Index = BufferId. A buffer that no op touches has first == -1.
 std::vector<Interval> lifetimes(const Program& program);
 
+// The value of each varying extent at which the program's buffers are full.
+Extents planned_extents(const Program& program);
+
 // Throws nothing and changes nothing: a program that breaks a rule is a bug in a pass, so it SNUG_CHECKs.
 // Rules: ids in range; a buffer is written with = at most once and before any other use (inputs and
 // persistent buffers come written); += follows a write; names are unique; sizes are positive.

@@ -153,13 +153,13 @@ void require_keys(const YamlNode& root, const YamlSource& source, const Recipe& 
 void resolve_paths(const std::filesystem::path& recipe_folder, Recipe& recipe) {
   for (std::string* file : {&recipe.data.train_file, &recipe.data.eval_file}) {
     if (!file->empty()) {
-      *file = (recipe_folder / *file).string();
+      *file = (recipe_folder / *file).lexically_normal().string();
     }
   }
   std::filesystem::path model_folder = recipe_folder / recipe.model.path;
   std::error_code ignored;  // an unreadable place is not a model folder
   if (std::filesystem::is_directory(model_folder, ignored)) {
-    recipe.model.path = model_folder.string();
+    recipe.model.path = model_folder.lexically_normal().string();
   }
 }
 

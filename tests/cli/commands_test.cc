@@ -95,6 +95,33 @@ TEST(Cli, TrainWritesWhatPeftReadsAndASummary) {
   EXPECT_EQ(json_output(text)["planned_bytes"], json_output(text)["allocated_bytes"]);
 }
 
+TEST(Cli, AnInterruptEndsTheRunAfterItsStepAndKeepsWhatWasLearned) {
+  TemporaryFolder folder;
+  std::string output = (folder.path() / "run").string();
+  CommandResult result = run_snug(
+      {"train", kRecipe, "--json", "--set", "output_dir=" + output, "--set", "training.max_steps=100000"},
+      "timeout --foreground -s INT 2 ");
+  Json summary = read_json(output + "/summary.json");
+  EXPECT_EQ(summary["interrupted"], true);
+  EXPECT_LT(summary["steps"].get<int64_t>(), 100000);
+  EXPECT_TRUE(std::filesystem::exists(output + "/adapter_model.safetensors"));
+}
+
+// The plan of the demo as people see it. After a change that is meant to alter it:
+//   build/release/snug --threads 2 plan recipes/ship_log.yml --memory 2GB > tests/goldens/plans/ship_log.txt
+TEST(Cli, PlanTextIsTheGoldenOne) {
+  CommandResult result = run_snug({"--threads", "2", "plan", "recipes/ship_log.yml", "--memory", "2GB"},
+                                  "cd " + shell_quoted(SNUG_SOURCE_DIR) + " && ");
+  EXPECT_EQ(result.output, read_text_file(source_path("tests/goldens/plans/ship_log.txt")));
+}
+
+TEST(Cli, PlanThatDoesNotFitIsTheGoldenOne) {
+  CommandResult result = run_snug({"--threads", "2", "plan", "recipes/ship_log.yml", "--memory", "20MB"},
+                                  "cd " + shell_quoted(SNUG_SOURCE_DIR) + " && ");
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.output, read_text_file(source_path("tests/goldens/plans/ship_log_20MB.txt")));
+}
+
 TEST(Cli, SamplingFollowsItsSeed) {
   auto sampled = [](const std::string& seed) {
     return run_snug({"generate", kModel, "--prompt", "Once upon a time", "--temperature", "1.5", "--seed",

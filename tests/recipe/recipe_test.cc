@@ -223,7 +223,7 @@ TEST(Recipe, WrittenInputsAreAbsolute) {
   std::string written = recipe_to_yaml(recipe);
   std::string expected = (fs::current_path() / "recipes/train.jsonl").string();
   EXPECT_EQ(parse_recipe(written, "runs/out/recipe.yml").data.train_file, expected);
-  EXPECT_EQ(recipe_to_json(recipe)["data"]["train_file"], "recipes/../recipes/train.jsonl");
+  EXPECT_EQ(recipe_to_json(recipe)["data"]["train_file"], "recipes/train.jsonl");
 }
 
 TEST(Recipe, OddTextsSurviveWriting) {

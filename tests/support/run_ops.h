@@ -50,7 +50,7 @@ class GuardedMemory {
 
 class OpRunner {
  public:
-  explicit OpRunner(Program program) : program_(std::move(program)), extents_(max_extents(program_)) {
+  explicit OpRunner(Program program) : program_(std::move(program)), extents_(planned_extents(program_)) {
     for (const Buffer& buffer : program_.buffers) {
       memory_.emplace_back(buffer.max_bytes());
     }
@@ -104,24 +104,12 @@ class OpRunner {
     return values;
   }
 
-  void run() { run(max_extents(program_)); }
+  void run() { run(planned_extents(program_)); }
   void run(const Extents& extents) {
     extents_ = extents;
     for (const Op& op : program_.ops) {
       run_op(op);
     }
-  }
-
-  // The value of each varying extent at which the program's buffers are full.
-  static Extents max_extents(const Program& program) {
-    Extents extents{};
-    for (const Buffer& buffer : program.buffers) {
-      for (const Dim& dim : buffer.dims) {
-        int64_t& extent = extents[static_cast<size_t>(dim.extent)];
-        extent = std::max(extent, dim.max);
-      }
-    }
-    return extents;
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/rng.h"
+#include "data/synthetic.h"
 #include "support/small_llama.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
@@ -29,26 +30,6 @@ void write_config(const std::filesystem::path& folder, const ModelSpec& spec) {
                  {"attention_bias", spec.attention_bias},
                  {"tie_word_embeddings", spec.tied_embeddings}};
   write_file_atomically(folder / "config.json", config.dump());
-}
-
-// `sequences` random sequences of `length` tokens, all of them targets but the last.
-Batch random_batch(int64_t sequences, int64_t length, int64_t vocabulary, uint64_t seed) {
-  Rng rng(seed);
-  Batch batch;
-  batch.offsets.push_back(0);
-  for (int64_t s = 0; s < sequences; ++s) {
-    for (int64_t i = 0; i < length; ++i) {
-      batch.ids.push_back(static_cast<int32_t>(rng.below(static_cast<uint64_t>(vocabulary))));
-      batch.positions.push_back(static_cast<int32_t>(i));
-    }
-    for (int64_t i = 0; i < length; ++i) {
-      bool last = i + 1 == length;
-      batch.targets.push_back(last ? -100 : batch.ids[static_cast<size_t>(s * length + i + 1)]);
-      batch.target_count += last ? 0 : 1;
-    }
-    batch.offsets.push_back(static_cast<int32_t>(batch.ids.size()));
-  }
-  return batch;
 }
 
 ModelSpec random_shape(Rng& rng) {
@@ -85,11 +66,11 @@ void run_all_phases(TrainFixture& fixture, const std::filesystem::path& folder) 
   const Recipe& recipe = fixture.recipe;
   int64_t length = recipe.data.max_length;
   int64_t vocabulary = fixture.spec.vocabulary;
-  Batch batch = random_batch(recipe.training.per_device_train_batch_size, length, vocabulary, 1);
+  Batch batch = random_batch({recipe.training.per_device_train_batch_size, length, vocabulary}, 1);
   fixture.runner.run_step({batch, batch}, 0, 10);
   Dataset dataset;
   for (int64_t i = 0; i < recipe.training.per_device_eval_batch_size; ++i) {
-    Batch one = random_batch(1, length, vocabulary, static_cast<uint64_t>(i));
+    Batch one = random_batch({1, length, vocabulary}, static_cast<uint64_t>(i));
     dataset.add({one.ids, one.targets});
   }
   fixture.runner.evaluate(dataset);
@@ -195,7 +176,7 @@ TEST(Memory, RecomputationChangesNoBit) {
       Recipe recipe = equality_recipe(folder.path(), lora, dtype);
       std::vector<std::vector<Batch>> steps;
       for (uint64_t step = 0; step < 4; ++step) {
-        steps.push_back({random_batch(8, 13, 97, step)});
+        steps.push_back({random_batch({8, 13, 97}, step)});
       }
       recipe.memory.recompute = {Recompute::none};
       std::vector<double> kept = losses_with(recipe, steps);
@@ -223,7 +204,7 @@ TEST(Memory, SplittingIntoMicroBatchesChangesNothing) {
         Dataset dataset;
         for (uint64_t i = 0; i < 8; ++i) {
           // Different lengths: micro-batches have different numbers of targets.
-          Batch one = random_batch(1, 3 + static_cast<int64_t>(i) * 2, 97, 100 * step + i);
+          Batch one = random_batch({1, 3 + static_cast<int64_t>(i) * 2, 97}, 100 * step + i);
           dataset.add({one.ids, one.targets});
         }
         for (int64_t first = 0; first < 8; first += size) {
@@ -248,7 +229,7 @@ TEST(Memory, SameSeedSameBits) {
   TemporaryFolder folder;
   write_config(folder.path(), small_llama());
   Recipe recipe = equality_recipe(folder.path(), true, DType::f32);
-  std::vector<std::vector<Batch>> steps = {{random_batch(8, 20, 97, 1)}, {random_batch(8, 20, 97, 2)}};
+  std::vector<std::vector<Batch>> steps = {{random_batch({8, 20, 97}, 1)}, {random_batch({8, 20, 97}, 2)}};
   EXPECT_EQ(losses_with(recipe, steps), losses_with(recipe, steps));
 }
 

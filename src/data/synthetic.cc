@@ -1,0 +1,24 @@
+// Random tokens.
+#include "data/synthetic.h"
+
+#include "base/rng.h"
+#include "data/example.h"
+
+namespace snug {
+
+Batch random_batch(const SyntheticShape& shape, uint64_t seed) {
+  Rng rng(seed);
+  Dataset dataset;
+  std::vector<int64_t> all;
+  for (int64_t sequence = 0; sequence < shape.sequences; ++sequence) {
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < shape.length_tokens; ++i) {
+      ids.push_back(static_cast<int32_t>(rng.below(static_cast<uint64_t>(shape.vocabulary))));
+    }
+    dataset.add(make_example(std::move(ids), 0));
+    all.push_back(sequence);
+  }
+  return make_batch(dataset, all);
+}
+
+}  // namespace snug

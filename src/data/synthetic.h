@@ -1,0 +1,19 @@
+// Batches of random tokens, for benchmarks and trials at any size.
+#pragma once
+
+#include <cstdint>
+
+#include "data/batch.h"
+
+namespace snug {
+
+struct SyntheticShape {
+  int64_t sequences = 1;
+  int64_t length_tokens = 1;  // of each sequence
+  int64_t vocabulary = 2;
+};
+
+// Every position predicts the next token; the last of a sequence has no target.
+Batch random_batch(const SyntheticShape& shape, uint64_t seed);
+
+}  // namespace snug
