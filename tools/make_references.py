@@ -4,7 +4,7 @@
     pip install -r tools/requirements-dev.txt
     python tools/make_references.py
 
-Each folder below tests/goldens/references/ is one case: a tiny random Llama or an adapter on one, a batch, and
+Each folder below tests/goldens/references/ is one case: a tiny random model or an adapter on one, a batch, and
 the loss, gradients and text that Hugging Face's code gives for them. Everything is computed in float64 and stored
 as float32, so that the reference has next to no error of its own; the same values are computed once more by the
 untouched float32 code, and the script fails if the two disagree by more than float32 explains.
@@ -20,8 +20,11 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM, get_linear_schedule_with_warmup
+from transformers import AutoConfig, AutoModelForCausalLM, get_linear_schedule_with_warmup
 from transformers.models.llama import modeling_llama
+from transformers.models.mistral import modeling_mistral
+from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEFAULT_OUTPUT = REPOSITORY / "tests" / "goldens" / "references"
@@ -31,6 +34,8 @@ GENERATED_TOKENS = 20
 SEQUENCE_LENGTHS = (7, 1, 12, 5)  # the one of a single token has nothing to predict
 PROMPT_LENGTHS = (3, 1, 5, 1)  # their tokens are read but never predicted
 
+PLAIN_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+# Keyword arguments of the config; model_type is "llama" where it is not given.
 MODELS = {
     "gqa_untied": dict(
         hidden_size=32, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=56,
@@ -45,6 +50,44 @@ MODELS = {
     "gqa_tied_headdim": dict(
         hidden_size=40, num_attention_heads=2, num_key_value_heads=1, head_dim=16, num_hidden_layers=3,
         intermediate_size=36, vocab_size=53, tie_word_embeddings=True, rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
+    ),
+    "llama_biases": dict(
+        hidden_size=20, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=1, intermediate_size=28,
+        vocab_size=41, tie_word_embeddings=False, attention_bias=True, mlp_bias=True, rope_parameters=PLAIN_ROPE,
+    ),
+    "llama_linear_rope": dict(
+        hidden_size=24, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=2, intermediate_size=32,
+        vocab_size=43, tie_word_embeddings=False,
+        rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0},
+    ),
+    "llama3_rope": dict(
+        hidden_size=32, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=24,
+        vocab_size=47, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "original_max_position_embeddings": 16, "rope_theta": 500.0},
+    ),
+    "qwen2_tied": dict(
+        model_type="qwen2", hidden_size=28, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=2,
+        intermediate_size=44, vocab_size=71, tie_word_embeddings=True, rope_parameters=PLAIN_ROPE,
+    ),
+    "qwen2_untied_window": dict(
+        model_type="qwen2", hidden_size=24, num_attention_heads=3, num_key_value_heads=3, num_hidden_layers=2,
+        intermediate_size=20, vocab_size=37, tie_word_embeddings=False, rope_parameters=PLAIN_ROPE,
+        use_sliding_window=True, sliding_window=3, max_window_layers=1,
+    ),
+    "qwen3_head_norms": dict(
+        model_type="qwen3", hidden_size=20, num_attention_heads=4, num_key_value_heads=2, head_dim=12,
+        num_hidden_layers=2, intermediate_size=26, vocab_size=59, tie_word_embeddings=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
+    ),
+    "mistral_window": dict(
+        model_type="mistral", hidden_size=32, num_attention_heads=4, num_key_value_heads=1, num_hidden_layers=2,
+        intermediate_size=36, vocab_size=61, tie_word_embeddings=False, sliding_window=4, rope_parameters=PLAIN_ROPE,
+    ),
+    "mistral_head_dim": dict(
+        model_type="mistral", hidden_size=24, num_attention_heads=2, num_key_value_heads=2, head_dim=16,
+        num_hidden_layers=1, intermediate_size=36, vocab_size=83, tie_word_embeddings=False, sliding_window=None,
         rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
     ),
 }
@@ -64,9 +107,18 @@ TRAINING = dict(
 )
 
 
+FLOAT32_NORMS = (
+    modeling_llama.LlamaRMSNorm, modeling_mistral.MistralRMSNorm, modeling_qwen2.Qwen2RMSNorm, modeling_qwen3.Qwen3RMSNorm,
+)
+FLOAT32_ROPES = (
+    modeling_llama.LlamaRotaryEmbedding, modeling_mistral.MistralRotaryEmbedding, modeling_qwen2.Qwen2RotaryEmbedding,
+    modeling_qwen3.Qwen3RotaryEmbedding,
+)
+
+
 @contextlib.contextmanager
 def full_double_precision():
-    """Make the two places where transformers' Llama falls back to float32 keep float64 instead."""
+    """Make the two places where transformers' models fall back to float32 keep float64 instead."""
 
     def norm_forward(self, hidden):
         variance = hidden.pow(2).mean(-1, keepdim=True)
@@ -76,17 +128,21 @@ def full_double_precision():
         head_dim = 2 * self.inv_freq.numel()
         exponents = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
         frequencies = 1.0 / (self.config.rope_parameters["rope_theta"] ** exponents)
+        if self.config.rope_parameters["rope_type"] != "default":
+            frequencies = self.inv_freq.double()  # scaled by transformers' own code, once, in float32
         angles = position_ids[..., None].double() * frequencies
         angles = torch.cat((angles, angles), dim=-1)
         return angles.cos(), angles.sin()
 
-    norm, rope = modeling_llama.LlamaRMSNorm, modeling_llama.LlamaRotaryEmbedding
-    original = norm.forward, rope.forward
-    norm.forward, rope.forward = norm_forward, rope_forward
+    patches = [(norm, norm_forward) for norm in FLOAT32_NORMS] + [(rope, rope_forward) for rope in FLOAT32_ROPES]
+    originals = [(cls, cls.forward) for cls, _ in patches]
+    for cls, forward in patches:
+        cls.forward = forward
     try:
         yield
     finally:
-        norm.forward, rope.forward = original
+        for cls, forward in originals:
+            cls.forward = forward
 
 
 def write_json(path, value):
@@ -225,12 +281,13 @@ def rewrite_config_in_old_style(path):
 
 
 def make_model(output, case, seed):
-    """A random Llama with norm weights away from 1, saved as a Hugging Face folder."""
+    """A random model with norm weights away from 1, saved as a Hugging Face folder."""
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        **MODELS[case], max_position_embeddings=64, bos_token_id=1, eos_token_id=EOS, attn_implementation="sdpa"
+    settings = {"model_type": "llama", **MODELS[case]}
+    config = AutoConfig.for_model(
+        **settings, max_position_embeddings=64, bos_token_id=1, eos_token_id=EOS, attn_implementation="sdpa"
     )
-    model = LlamaForCausalLM(config)
+    model = AutoModelForCausalLM.from_config(config)
     # A tied embedding must stay small beside the layers, or the model only ever repeats its input.
     embedding_std, linear_std = (0.1, 0.25) if config.tie_word_embeddings else (0.3, 0.1)
     with torch.no_grad():
@@ -247,7 +304,7 @@ def make_model(output, case, seed):
 
 
 def load_model(output, case, dtype):
-    return LlamaForCausalLM.from_pretrained(output / case, dtype=dtype, attn_implementation="sdpa").eval()
+    return AutoModelForCausalLM.from_pretrained(output / case, dtype=dtype, attn_implementation="sdpa").eval()
 
 
 def make_model_case(output, case, seed):
@@ -360,7 +417,7 @@ def main():
     output = parser.parse_args().output
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for seed, case in enumerate(MODELS, start=1):
+    for seed, case in zip((1, 2, 3, *range(20, 40)), MODELS):
         shutil.rmtree(output / case, ignore_errors=True)
         print(f"{case}: float32 differs by {make_model_case(output, case, 100 * seed):.1e} at most")
     for seed, case in enumerate(ADAPTERS, start=10):

@@ -12,6 +12,7 @@
 #include "compile/phases.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "model/locate.h"
 #include "text/stream_decoder.h"
 #include "train/generator.h"
 #include "train/output.h"
@@ -99,7 +100,9 @@ void write_logits(Executor& executor, const std::vector<int32_t>& prompt, const 
 }
 
 int generate_command(GenerateArguments arguments) {
-  ModelSpec spec = read_model_spec(arguments.model);
+  LocatedModel model = locate_model_files(arguments.model);
+  const ModelSpec& spec = model.spec;
+  arguments.model = model.folder;
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(arguments.model);
   std::vector<int32_t> prompt = prompt_tokens(arguments, *tokenizer, spec);
   std::optional<LoraSection> lora;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "model/locate.h"
 #include "report/inspect_report.h"
 
 namespace snug {
@@ -22,7 +23,7 @@ void add_inspect_command(CLI::App& app, Action& action) {
   command->footer("\nExample:\n  snug inspect models/tiny-story --rank 8 --json");
   command->callback([options, &action] {
     action = [options] {
-      Inspection inspection = inspect(read_model_spec(options->model), options->rank);
+      Inspection inspection = inspect(locate_model(options->model).spec, options->rank);
       if (options->json) {
         fmt::print("{}\n", inspection_json(inspection).dump(2));
       } else {

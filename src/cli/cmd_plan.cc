@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "cli/commands.h"
+#include "model/locate.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"
 #include "recipe/parse.h"
@@ -23,7 +24,7 @@ Json alternatives_json(const std::vector<Alternative>& alternatives) {
 
 int plan_command(const RecipeArguments& arguments, bool json) {
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
-  ModelSpec spec = read_model_spec(recipe.model.path);
+  ModelSpec spec = locate_model(recipe.model.path).spec;
   CpuBackend backend;
   Plan plan = plan_training(recipe, spec, backend);
   std::vector<Alternative> alternatives;

@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "cli/commands.h"
 #include "io/atomic_file.h"
+#include "model/locate.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"
 #include "recipe/parse.h"
@@ -30,7 +31,8 @@ void print_data(const Dataset& data, const Style& style) {
 
 int train_command(const RecipeArguments& arguments, bool json) {
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
-  ModelSpec spec = read_model_spec(recipe.model.path);
+  LocatedModel model = locate_model_files(recipe.model.path);
+  const ModelSpec& spec = model.spec;
   CpuBackend backend;
   Style style = Style::for_stdout();
   Plan plan = plan_training(recipe, spec, backend);
@@ -43,7 +45,7 @@ int train_command(const RecipeArguments& arguments, bool json) {
     return kExitDoesNotFit;
   }
   require_writable_folder(recipe.output_dir);
-  TrainInputs inputs = read_train_inputs(recipe, spec);
+  TrainInputs inputs = read_train_inputs(recipe, model);
   if (!json) {
     print_data(inputs.train_data, style);
     if (inputs.eval_data) {

@@ -87,6 +87,7 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
                          .dtype = run_dtype(recipe, spec),
                          .max_tokens = batch.sequences * recipe.data.max_length,
                          .max_sequences = batch.sequences,
+                         .max_length_tokens = recipe.data.max_length,
                          .loss_chunk_tokens = recipe.memory.loss_chunk_tokens};
   Program program = build_forward(spec, options);
   if (recipe.lora) {
@@ -137,7 +138,8 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
                          .goal = Goal::logits,
                          .dtype = options.dtype,
                          .max_tokens = options.max_prompt_tokens,
-                         .max_sequences = 1};
+                         .max_sequences = 1,
+                         .max_length_tokens = options.max_total_tokens};
   Program generate = build_forward(spec, forward);
   if (options.lora != nullptr) {
     generate = add_adapters(std::move(generate), {*options.lora, false});

@@ -18,6 +18,9 @@ struct Family {
 };
 
 extern const Family kLlamaFamily;
+extern const Family kMistralFamily;
+extern const Family kQwen2Family;
+extern const Family kQwen3Family;
 
 const std::vector<const Family*>& families();
 

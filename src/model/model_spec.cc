@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/check.h"
 #include "base/error.h"
-#include "io/atomic_file.h"
 #include "model/family.h"
 
 namespace snug {
@@ -66,7 +64,8 @@ std::optional<DType> saved_dtype(const Json& config, const std::string& path) {
 }  // namespace
 
 const std::vector<const Family*>& families() {
-  static const std::vector<const Family*> kFamilies = {&kLlamaFamily};
+  static const std::vector<const Family*> kFamilies = {&kLlamaFamily, &kMistralFamily, &kQwen2Family,
+                                                       &kQwen3Family};
   return kFamilies;
 }
 
@@ -89,18 +88,6 @@ ModelSpec parse_model_config(std::string_view text, const std::string& path) {
   spec.dtype = saved_dtype(config, path);
   family.read_config(config, path, spec);
   return spec;
-}
-
-ModelSpec read_model_spec(const std::string& model) {
-  std::filesystem::path folder = model;
-  std::filesystem::path config = folder / "config.json";
-  if (!std::filesystem::exists(config)) {
-    throw bad_input(
-        fmt::format("{}: no config.json there; model.path must be a folder in Hugging Face's layout "
-                    "(config.json, *.safetensors, tokenizer.json)",
-                    model));
-  }
-  return parse_model_config(read_text_file(config), config.string());
 }
 
 Program build_forward(const ModelSpec& spec, const ForwardOptions& options) {

@@ -11,6 +11,16 @@
 
 namespace snug {
 
+// How the rotary frequencies are stretched beyond the length that the model was first trained for.
+struct RopeScaling {
+  enum class Kind { none, linear, llama3, dynamic };
+  Kind kind = Kind::none;
+  double factor = 1;
+  double low_frequency_factor = 1;  // llama3
+  double high_frequency_factor = 4;
+  int64_t original_positions = 0;  // llama3, dynamic
+};
+
 struct ModelSpec {
   std::string family;        // "llama"
   std::string architecture;  // "LlamaForCausalLM"
@@ -25,11 +35,15 @@ struct ModelSpec {
   int64_t max_positions = 0;
   double norm_epsilon = 1e-6;
   double rope_theta = 10000;
+  RopeScaling rope_scaling;
   double initializer_range = 0.02;  // standard deviation of fresh weights
-  bool attention_bias = false;
+  bool qkv_bias = false;
+  bool attention_out_bias = false;
   bool mlp_bias = false;
   bool tied_embeddings = false;
-  std::optional<DType> dtype;  // what the weights were saved as
+  bool head_norms = false;       // each query and key head is normalised before the rotation
+  std::vector<int64_t> windows;  // by layer: how far back attention sees, 0 for all; empty: all of all
+  std::optional<DType> dtype;    // what the weights were saved as
 };
 
 enum class Goal {
@@ -44,14 +58,12 @@ struct ForwardOptions {
   DType dtype = DType::f32;
   int64_t max_tokens = 0;         // in a micro-batch
   int64_t max_sequences = 0;      // in a micro-batch
+  int64_t max_length_tokens = 0;  // of one sequence
   int64_t loss_chunk_tokens = 0;  // 0: chosen
 };
 
 // Reads config.json's text; throws bad_input naming the key, and lists what is supported.
 ModelSpec parse_model_config(std::string_view text, const std::string& path);
-// `model`: a folder with a config.json.
-ModelSpec read_model_spec(const std::string& model);
-
 Program build_forward(const ModelSpec& spec, const ForwardOptions& options);
 
 // Parameters of the model's own weights (constants such as frequencies are none).

@@ -10,6 +10,8 @@ extern const OpRow kEmbeddingBackwardRow;
 extern const OpRow kRmsNormRow;
 extern const OpRow kRmsNormBackwardRow;
 extern const OpRow kAddRmsNormRow;
+extern const OpRow kHeadNormRow;
+extern const OpRow kHeadNormBackwardRow;
 extern const OpRow kLinearRow;
 extern const OpRow kLinearBackwardInputRow;
 extern const OpRow kLinearBackwardWeightRow;

@@ -15,6 +15,8 @@ const OpRow& row_of(OpKind kind) {
       &kRmsNormRow,
       &kRmsNormBackwardRow,
       &kAddRmsNormRow,
+      &kHeadNormRow,
+      &kHeadNormBackwardRow,
       &kLinearRow,
       &kLinearBackwardInputRow,
       &kLinearBackwardWeightRow,

@@ -21,6 +21,8 @@ enum class OpKind : uint8_t {
   rms_norm,                   // x[T,D], w[D] -> y[T,D]
   rms_norm_backward,          // x[T,D], w[D], dy[T,D] -> dx[T,D] (= or +=)?, dw[D]? +=
   add_rms_norm,               // a[T,D], b[T,D], w[D] -> sum[T,D], y[T,D] = norm(sum)
+  head_norm,                  // x[T,C], wq[hd], wk[hd] -> y[T,C]: rms_norm of each query and key head
+  head_norm_backward,         // x[T,C], wq[hd], wk[hd], dy[T,C] -> dx[T,C], dwq[hd]? +=, dwk[hd]? +=
   linear,                     // x[T,in], W[out,in], bias[out]? -> y[T,out] (= or +=)
   linear_backward_input,      // dy[T,out], W[out,in] -> dx[T,in] (= or +=)
   linear_backward_weight,     // dy[T,out], x[T,in] -> dW[out,in]? +=, dbias[out]? +=
@@ -48,6 +50,13 @@ inline constexpr int kOpKindCount = static_cast<int>(OpKind::adamw) + 1;
 
 // Attributes: the numbers that an op needs beyond its buffers. One struct per family of kinds.
 struct NormAttributes {
+  float epsilon = 1e-6F;
+};
+
+// The first q_heads heads of a row are queries, the next k_heads keys; what follows is copied.
+struct HeadNormAttributes {
+  int64_t q_heads = 0;
+  int64_t k_heads = 0;
   float epsilon = 1e-6F;
 };
 
@@ -119,9 +128,10 @@ struct AdamwAttributes {
   bool has_copies = false;          // a compute copy of each parameter is written as well
 };
 
-using Attributes = std::variant<std::monostate, NormAttributes, LinearAttributes, LoraAttributes,
-                                RopeAttributes, AttentionAttributes, GateAttributes, DropoutAttributes,
-                                LossAttributes, CacheAttributes, FillAttributes, AdamwAttributes>;
+using Attributes =
+    std::variant<std::monostate, NormAttributes, HeadNormAttributes, LinearAttributes, LoraAttributes,
+                 RopeAttributes, AttentionAttributes, GateAttributes, DropoutAttributes, LossAttributes,
+                 CacheAttributes, FillAttributes, AdamwAttributes>;
 
 // The forward layer an op belongs to, for per-layer policies; outside the layers: kNoLayer.
 inline constexpr int kNoLayer = -1;

@@ -13,7 +13,7 @@ namespace {
 class Canvas {
  public:
   Canvas(int columns, int rows)
-      : columns_(columns), rows_(rows), cells_(static_cast<size_t>(columns * rows), 0) {}
+      : columns_(columns), rows_(rows), cells_(static_cast<size_t>(columns) * static_cast<size_t>(rows), 0) {}
 
   int width() const { return 2 * columns_; }
   int height() const { return 4 * rows_; }
@@ -24,14 +24,13 @@ class Canvas {
         {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}};
     x = std::clamp(x, 0, width() - 1);
     y = std::clamp(y, 0, height() - 1);
-    cells_[static_cast<size_t>(y / 4 * columns_ + x / 2)] |=
-        kBits[static_cast<size_t>(y % 4)][static_cast<size_t>(x % 2)];
+    cells_[cell_index(x / 2, y / 4)] |= kBits[static_cast<size_t>(y % 4)][static_cast<size_t>(x % 2)];
   }
 
   std::string row(int index) const {
     std::string text;
     for (int column = 0; column < columns_; ++column) {
-      uint8_t bits = cells_[static_cast<size_t>(index * columns_ + column)];
+      uint8_t bits = cells_[cell_index(column, index)];
       // U+2800 + bits in UTF-8.
       text += '\xE2';
       text += static_cast<char>(0xA0 | (bits >> 6));
@@ -41,6 +40,10 @@ class Canvas {
   }
 
  private:
+  size_t cell_index(int column, int row) const {
+    return static_cast<size_t>(row) * static_cast<size_t>(columns_) + static_cast<size_t>(column);
+  }
+
   int columns_;
   int rows_;
   std::vector<uint8_t> cells_;

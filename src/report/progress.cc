@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "base/bytes.h"
@@ -15,7 +16,7 @@ constexpr int kBarCharacters = 24;
 constexpr size_t kCurvePoints = 2000;
 
 std::string duration(double seconds) {
-  auto whole = static_cast<int64_t>(seconds + 0.5);
+  int64_t whole = std::lround(seconds);
   if (whole >= 3600) {
     return fmt::format("{}h {:02}m", whole / 3600, whole / 60 % 60);
   }

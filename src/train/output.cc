@@ -11,12 +11,11 @@
 #include "compile/phases.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "train/shards.h"
 #include "train/weights.h"
 
 namespace snug {
 namespace {
-
-constexpr int64_t kLargestShardBytes = 5'000'000'000;  // Hugging Face's default
 
 // Suffixes of the adapted modules, e.g. "q_proj": what PEFT matches modules by.
 std::vector<std::string> adapted_suffixes(const Plan& plan) {
@@ -28,42 +27,12 @@ std::vector<std::string> adapted_suffixes(const Plan& plan) {
   return {suffixes.begin(), suffixes.end()};
 }
 
-int64_t bytes_of(const StoredTensor& tensor) {
-  return tensor.elements * size_of(tensor.dtype);
-}
-
-std::vector<std::vector<StoredTensor>> split_into_shards(std::vector<StoredTensor> tensors) {
-  std::vector<std::vector<StoredTensor>> shards(1);
-  int64_t filled = 0;
-  for (StoredTensor& tensor : tensors) {
-    if (filled > 0 && filled + bytes_of(tensor) > kLargestShardBytes) {
-      shards.emplace_back();
-      filled = 0;
-    }
-    filled += bytes_of(tensor);
-    shards.back().push_back(std::move(tensor));
+std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>& tensors) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const StoredTensor& tensor : tensors) {
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape});
   }
-  return shards;
-}
-
-void save_shards(Executor& executor, const std::filesystem::path& folder) {
-  auto shards = split_into_shards(stored_tensors(executor.plan(), Role::base_weights, false));
-  if (shards.size() == 1) {
-    save_tensors(executor, shards[0], (folder / "model.safetensors").string());
-    return;
-  }
-  Json weight_map = Json::object();
-  int64_t total = 0;
-  for (size_t i = 0; i < shards.size(); ++i) {
-    std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    save_tensors(executor, shards[i], (folder / name).string());
-    for (const StoredTensor& tensor : shards[i]) {
-      weight_map[tensor.name] = name;
-      total += bytes_of(tensor);
-    }
-  }
-  Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
-  write_file_atomically(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+  return entries;
 }
 
 std::string hugging_face_name(DType dtype) {
@@ -81,8 +50,12 @@ std::string hugging_face_name(DType dtype) {
 
 void save_adapter(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder) {
   const LoraSection& lora = *recipe.lora;
-  save_tensors(executor, stored_tensors(executor.plan(), Role::adapters, true),
-               (folder / "adapter_model.safetensors").string());
+  std::vector<StoredTensor> tensors = stored_tensors(executor.plan(), Role::adapters, true);
+  SafetensorsWriter writer(folder / "adapter_model.safetensors", entries_of(tensors));
+  for (const StoredTensor& tensor : tensors) {
+    save_tensor(executor, tensor, writer);
+  }
+  writer.finish();
   Json config = {{"peft_type", "LORA"},
                  {"task_type", "CAUSAL_LM"},
                  {"base_model_name_or_path", recipe.model.path},
@@ -99,9 +72,11 @@ void save_adapter(Executor& executor, const Recipe& recipe, const std::filesyste
   write_file_atomically(folder / "adapter_config.json", config.dump(2) + "\n");
 }
 
-void save_model(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder) {
-  save_shards(executor, folder);
-  std::filesystem::path source = recipe.model.path;
+void save_model(Executor& executor, const std::filesystem::path& source,
+                const std::filesystem::path& folder) {
+  std::vector<StoredTensor> tensors = stored_tensors(executor.plan(), Role::base_weights, false);
+  write_shards(folder, entries_of(tensors),
+               [&](size_t i, SafetensorsWriter& writer) { save_tensor(executor, tensors[i], writer); });
   Json config = read_json(source / "config.json");
   const PhasePlan& load = executor.plan().phase(kLoadPhase);
   auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(),

@@ -13,8 +13,9 @@ namespace snug {
 // adapter_config.json and adapter_model.safetensors, as PEFT reads them.
 void save_adapter(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder);
 
-// config.json, the weights (sharded with an index above 5 GB) and the tokenizer's files.
-void save_model(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder);
+// config.json, the weights (sharded with an index above 5 GB) and the tokenizer's files; all but the weights
+// come from the model's own folder, `source`.
+void save_model(Executor& executor, const std::filesystem::path& source, const std::filesystem::path& folder);
 
 // The LoRA settings of a PEFT folder; throws bad_input for what is no LoRA adapter or uses what snug lacks.
 LoraSection read_adapter_config(const std::filesystem::path& folder);

@@ -69,10 +69,10 @@ class Trainer {
     load_constants(executor_);
     if (recipe_.model.from_scratch) {
       observer_.on_stage("making fresh weights");
-      initialize_weights(executor_, inputs_.spec, seed);
+      initialize_weights(executor_, inputs_.model.spec, seed);
     } else {
-      SafetensorsSet files = SafetensorsSet::open(recipe_.model.path);
-      require_tensors(executor_.plan(), Role::base_weights, files, recipe_.model.path);
+      SafetensorsSet files = SafetensorsSet::open(inputs_.model.folder);
+      require_tensors(executor_.plan(), Role::base_weights, files, inputs_.model.folder);
       observer_.on_stage(fmt::format("loading weights, {}", format_bytes(files.total_bytes())));
       load_tensors(executor_, Role::base_weights, files);
     }
@@ -160,7 +160,7 @@ class Trainer {
     if (recipe_.lora) {
       save_adapter(executor_, recipe_, folder_);
     } else {
-      save_model(executor_, recipe_, folder_);
+      save_model(executor_, inputs_.model.folder, folder_);
     }
     const Plan& plan = executor_.plan();
     for (int64_t bytes : plan.arena_bytes) {
@@ -199,19 +199,20 @@ class Trainer {
 
 }  // namespace
 
-TrainInputs read_train_inputs(const Recipe& recipe, const ModelSpec& spec) {
-  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(recipe.model.path);
+TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model) {
+  const ModelSpec& spec = model.spec;
+  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(model.folder);
   if (tokenizer->vocabulary_size() > spec.vocabulary) {
     throw bad_input(
         fmt::format("{}: the tokenizer has {} tokens, but the model's vocabulary is {}; tokenizer and "
                     "model do not belong together",
-                    recipe.model.path, tokenizer->vocabulary_size(), spec.vocabulary));
+                    model.folder, tokenizer->vocabulary_size(), spec.vocabulary));
   }
   if (recipe.data.max_length > spec.max_positions) {
     throw bad_input(fmt::format("data.max_length is {}, but {} was made for at most {} positions",
                                 recipe.data.max_length, spec.source, spec.max_positions));
   }
-  TrainInputs inputs{recipe, spec, {}, std::nullopt};
+  TrainInputs inputs{recipe, model, {}, std::nullopt};
   const DataSection& data = recipe.data;
   inputs.train_data = load_dataset(data.train_file, data.format, *tokenizer, data.max_length);
   if (!data.eval_file.empty()) {

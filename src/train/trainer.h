@@ -8,7 +8,7 @@
 #include "data/batch_sequence.h"
 #include "data/dataset.h"
 #include "exec/executor.h"
-#include "model/model_spec.h"
+#include "model/locate.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
 
@@ -58,13 +58,13 @@ class TrainObserver {
 // What a run works on, read and checked before the memory is taken.
 struct TrainInputs {
   Recipe recipe;
-  ModelSpec spec;
+  LocatedModel model;
   Dataset train_data;
   std::optional<Dataset> eval_data;
 };
 
 // Reads tokenizer and data; throws bad_input for anything that would fail later.
-TrainInputs read_train_inputs(const Recipe& recipe, const ModelSpec& spec);
+TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model);
 
 // Trains by `plan`, which must be of the same recipe and must fit. Writes the adapter (or the model),
 // metrics.jsonl, recipe.yml and summary.json to output_dir.

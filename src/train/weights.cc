@@ -4,28 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/rng.h"
 #include "compile/optimizer.h"
 #include "compile/phases.h"
+#include "train/initialize.h"
 
 namespace snug {
 namespace {
 
 int64_t columns_of(const Buffer& buffer) {
   return buffer.dims.size() < 2 ? 1 : buffer.dims[1].max;
-}
-
-std::vector<int64_t> part_shape(const Buffer& buffer, const TensorPart& part) {
-  std::vector<int64_t> shape = {part.rows};
-  for (size_t i = 1; i < buffer.dims.size(); ++i) {
-    shape.push_back(buffer.dims[i].max);
-  }
-  return shape;
 }
 
 // Persistent buffers of a role that come from files, in the load phase's order.
@@ -46,7 +37,7 @@ std::string name_in(const SafetensorsSet& files, const TensorPart& part) {
 }
 
 // Writes fp32 values, made piece by piece by `make`, to rows of a buffer and to its master.
-using MakeValues = std::function<void(int64_t first, std::span<float> values)>;
+using MakeValues = std::function<void(std::span<float> values)>;
 
 class Placer {
  public:
@@ -78,7 +69,7 @@ class Placer {
     auto* values = staging_.as<float>();
     for (int64_t done = 0; done < count; done += piece) {
       int64_t now = std::min(piece, count - done);
-      make(done, {values, static_cast<size_t>(now)});
+      make({values, static_cast<size_t>(now)});
       for (const Tensor& target : targets_) {
         convert(DType::f32, values, target.dtype, values + piece, now);
         executor_.backend().upload(target.as<std::byte>() + (first + done) * size_of(target.dtype),
@@ -100,24 +91,12 @@ class Placer {
   std::vector<Tensor> targets_;
 };
 
-// The same numbers for a tensor whatever buffer it lies in.
-uint64_t stream_of(const std::string& tensor_name) {
-  uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
-  for (char c : tensor_name) {
-    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
-  }
-  return hash;
-}
-
-template <typename Draw>
-void initialize_part(Placer& placer, const Buffer& buffer, const TensorPart& part, uint64_t seed, Draw draw) {
-  Rng rng(seed, stream_of(part.names.front()));
+void initialize_part(Placer& placer, const Buffer& buffer, const TensorPart& part,
+                     const Initializer& initializer, uint64_t seed) {
+  Rng rng = tensor_rng(seed, part.names.front());
   int64_t columns = columns_of(buffer);
-  placer.place(part.row_begin * columns, part.rows * columns, [&](int64_t, std::span<float> values) {
-    for (float& value : values) {
-      value = draw(rng);
-    }
-  });
+  placer.place(part.row_begin * columns, part.rows * columns,
+               [&](std::span<float> values) { initializer.fill(rng, values); });
 }
 
 std::string text_of(const std::vector<int64_t>& shape) {
@@ -182,16 +161,10 @@ void load_constants(Executor& executor) {
 }
 
 void initialize_weights(Executor& executor, const ModelSpec& spec, uint64_t seed) {
-  auto deviation = static_cast<float>(spec.initializer_range);
   for (const Buffer* buffer : file_buffers(executor.plan(), Role::base_weights)) {
     Placer placer(executor, *buffer);
     for (const TensorPart& part : buffer->parts) {
-      bool is_bias = part.names.front().ends_with(".bias");
-      bool is_norm = !is_bias && buffer->dims.size() == 1;
-      initialize_part(placer, *buffer, part, seed, [&](Rng& rng) {
-        float drawn = deviation * rng.normal();
-        return is_norm ? 1.0F : (is_bias ? 0.0F : drawn);
-      });
+      initialize_part(placer, *buffer, part, weight_initializer(*buffer, part, spec), seed);
     }
   }
 }
@@ -199,12 +172,8 @@ void initialize_weights(Executor& executor, const ModelSpec& spec, uint64_t seed
 void initialize_adapters(Executor& executor, uint64_t seed) {
   for (const Buffer* buffer : file_buffers(executor.plan(), Role::adapters)) {
     Placer placer(executor, *buffer);
-    // PEFT draws A by Kaiming's rule with a = sqrt(5), which is uniform in +-1/sqrt(inputs).
-    float bound = 1.0F / std::sqrt(static_cast<float>(columns_of(*buffer)));
     for (const TensorPart& part : buffer->parts) {
-      bool is_b = part.names.front().ends_with(".lora_B.weight");
-      initialize_part(placer, *buffer, part, seed,
-                      [&](Rng& rng) { return is_b ? 0.0F : bound * (2.0F * rng.uniform() - 1.0F); });
+      initialize_part(placer, *buffer, part, adapter_initializer(*buffer, part), seed);
     }
   }
 }
@@ -226,26 +195,18 @@ std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact
   return tensors;
 }
 
-void save_tensors(Executor& executor, const std::vector<StoredTensor>& tensors, const std::string& path) {
-  std::vector<SafetensorsWriter::Entry> entries;
-  for (const StoredTensor& tensor : tensors) {
-    entries.push_back({tensor.name, tensor.dtype, tensor.shape});
-  }
-  SafetensorsWriter writer(path, std::move(entries));
+void save_tensor(Executor& executor, const StoredTensor& tensor, SafetensorsWriter& writer) {
   Tensor staging = executor.tensor(kSavePhase, "staging");
-  for (const StoredTensor& tensor : tensors) {
-    Tensor source = executor.tensor(kLoadPhase, tensor.buffer);
-    int64_t element_bytes = size_of(tensor.dtype);
-    int64_t piece = staging.elements() / element_bytes;
-    for (int64_t done = 0; done < tensor.elements; done += piece) {
-      int64_t now = std::min(piece, tensor.elements - done);
-      const std::byte* from = source.as<std::byte>() + (tensor.first_element + done) * element_bytes;
-      executor.backend().download(staging.data, from, now * element_bytes);
-      executor.backend().synchronize();
-      writer.write({staging.as<std::byte>(), static_cast<size_t>(now * element_bytes)});
-    }
+  Tensor source = executor.tensor(kLoadPhase, tensor.buffer);
+  int64_t element_bytes = size_of(tensor.dtype);
+  int64_t piece = staging.elements() / element_bytes;
+  for (int64_t done = 0; done < tensor.elements; done += piece) {
+    int64_t now = std::min(piece, tensor.elements - done);
+    const std::byte* from = source.as<std::byte>() + (tensor.first_element + done) * element_bytes;
+    executor.backend().download(staging.data, from, now * element_bytes);
+    executor.backend().synchronize();
+    writer.write({staging.as<std::byte>(), static_cast<size_t>(now * element_bytes)});
   }
-  writer.finish();
 }
 
 }  // namespace snug

@@ -21,10 +21,9 @@ void load_tensors(Executor& executor, Role role, const SafetensorsSet& files);
 // Constants that come with the programs, and zeros where the load phase says so. Call once, first.
 void load_constants(Executor& executor);
 
-// Fresh weights: normal with the model's initializer_range; norms 1, biases 0.
+// Fresh weights and adapters (train/initialize.h).
 void initialize_weights(Executor& executor, const ModelSpec& spec, uint64_t seed);
 
-// Fresh adapters as PEFT makes them: A uniform in +-1/sqrt(inputs), B zero.
 void initialize_adapters(Executor& executor, uint64_t seed);
 
 // One tensor of a file, as rows of a persistent buffer; used by everything that writes weights out.
@@ -38,7 +37,7 @@ struct StoredTensor {
 };
 std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact);
 
-// Streams the tensors into one safetensors file through the staging buffer of the save phase.
-void save_tensors(Executor& executor, const std::vector<StoredTensor>& tensors, const std::string& path);
+// Streams one tensor to a file through the staging buffer of the save phase.
+void save_tensor(Executor& executor, const StoredTensor& tensor, SafetensorsWriter& writer);
 
 }  // namespace snug

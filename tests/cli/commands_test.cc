@@ -122,6 +122,32 @@ TEST(Cli, PlanThatDoesNotFitIsTheGoldenOne) {
   EXPECT_EQ(result.output, read_text_file(source_path("tests/goldens/plans/ship_log_20MB.txt")));
 }
 
+TEST(Cli, ASyntheticModelOfAPublishedShapeTrains) {
+  TemporaryFolder folder;
+  std::string shape = (folder.path() / "shape").string();
+  std::string model = (folder.path() / "model").string();
+  std::filesystem::create_directory(shape);
+  Json config = read_json(kModel + "/config.json");
+  config["vocab_size"] = 300;
+  write_file_atomically(shape + "/config.json", config.dump());
+  ASSERT_EQ(run_snug({"synth", shape, model, "--seed", "3"}).exit_code, 0);
+  EXPECT_EQ(run_snug({"synth", shape, model}).exit_code, 2) << "an existing model must not be overwritten";
+  CommandResult result =
+      run_snug({"train", kRecipe, "--json", "--set", "model.path=" + model, "--set", "training.max_steps=2",
+                "--set", "output_dir=" + (folder.path() / "run").string()});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+}
+
+TEST(Cli, PlanAnswersForAHubIdWithNothingDownloaded) {
+  Json json = json_output(run_snug({"plan", kRecipe, "--json", "--memory", "100GB", "--set",
+                                    "model.path=Qwen/Qwen2.5-7B-Instruct", "--set", "lora.r=128"}));
+  EXPECT_EQ(json["parameters"], 7615616512);
+  EXPECT_EQ(json["trainable_parameters"], 322961408);
+  CommandResult train = run_snug({"train", kRecipe, "--set", "model.path=Qwen/Qwen2.5-7B-Instruct"});
+  EXPECT_EQ(train.exit_code, 2);
+  EXPECT_NE(train.errors.find("snug synth"), std::string::npos) << train.errors;
+}
+
 TEST(Cli, SamplingFollowsItsSeed) {
   auto sampled = [](const std::string& seed) {
     return run_snug({"generate", kModel, "--prompt", "Once upon a time", "--temperature", "1.5", "--seed",

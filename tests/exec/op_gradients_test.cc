@@ -200,6 +200,20 @@ TEST(OpGradients, RmsNorm) {
   }
 }
 
+TEST(OpGradients, HeadNorm) {
+  for (int64_t count : kTokenCounts) {
+    GradientCase test(count);
+    BufferId x = test.activation("x", 3 * 4 + 5);  // two query heads, one key head, five columns of values
+    BufferId q_weight = test.weight("wq", {fixed(4)}, 0.3F, 1.0F);
+    BufferId k_weight = test.weight("wk", {fixed(4)}, 0.3F, 1.0F);
+    BufferId y = test.temporary("y", 3 * 4 + 5);
+    test.builder().append(OpKind::head_norm, "head_norm", {x, q_weight, k_weight}, {y},
+                          HeadNormAttributes{2, 1, 1e-5F});
+    test.finish_with_loss(y);
+    test.check();
+  }
+}
+
 TEST(OpGradients, AddSharesOneGradientWithoutMixingItUp) {
   // x feeds a norm and a residual addition, twice over: the pattern of a transformer block.
   GradientCase test(5);

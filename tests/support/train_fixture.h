@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "compile/phases.h"
 #include "io/safetensors.h"
+#include "model/locate.h"
 #include "plan/fit.h"
 #include "support/reference_case.h"
 #include "train/trainer.h"
@@ -21,7 +22,7 @@ class TrainFixture {
  public:
   explicit TrainFixture(Recipe recipe_to_run, const std::filesystem::path& adapter = {}, bool poison = true)
       : recipe(std::move(recipe_to_run)),
-        spec(read_model_spec(recipe.model.path)),
+        spec(locate_model(recipe.model.path).spec),
         backend(poison),
         plan(plan_training(recipe, spec, backend)),
         executor(plan, backend),

@@ -42,7 +42,7 @@ TEST_P(FullModel, GreedyGeneration) {
   Json reference = read_json(folder / "generation.json");
   auto prompt = reference["prompt"].get<std::vector<int32_t>>();
   auto wanted = reference["generated"].get<std::vector<int32_t>>();
-  ModelSpec spec = read_model_spec(folder.string());
+  ModelSpec spec = locate_model(folder.string()).spec;
   CpuBackend backend(true);
   auto total = static_cast<int64_t>(prompt.size() + wanted.size());
   Plan plan = make_plan(compile_generation(spec, {.dtype = DType::f32,

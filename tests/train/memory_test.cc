@@ -27,7 +27,7 @@ void write_config(const std::filesystem::path& folder, const ModelSpec& spec) {
                  {"head_dim", spec.head_dim},
                  {"intermediate_size", spec.inner_width},
                  {"max_position_embeddings", spec.max_positions},
-                 {"attention_bias", spec.attention_bias},
+                 {"attention_bias", spec.qkv_bias},
                  {"tie_word_embeddings", spec.tied_embeddings}};
   write_file_atomically(folder / "config.json", config.dump());
 }
@@ -42,7 +42,7 @@ ModelSpec random_shape(Rng& rng) {
   spec.width = 8 + static_cast<int64_t>(rng.below(40));
   spec.inner_width = 8 + static_cast<int64_t>(rng.below(60));
   spec.tied_embeddings = rng.below(2) == 0;
-  spec.attention_bias = rng.below(2) == 0;
+  spec.qkv_bias = rng.below(2) == 0;
   return spec;
 }
 
@@ -77,7 +77,7 @@ void run_all_phases(TrainFixture& fixture, const std::filesystem::path& folder) 
   if (recipe.lora) {
     save_adapter(fixture.executor, recipe, folder);
   } else {
-    save_model(fixture.executor, recipe, folder);
+    save_model(fixture.executor, recipe.model.path, folder);
   }
 }
 
@@ -127,7 +127,7 @@ TEST(Memory, TheBytesThemselvesAreTouched) {
 
 TEST(Memory, GenerationTouchesWhatItPlanned) {
   std::filesystem::path folder = reference_folder("gqa_untied");
-  ModelSpec spec = read_model_spec(folder.string());
+  ModelSpec spec = locate_model(folder.string()).spec;
   CpuBackend backend;
   Plan plan = make_plan(
       compile_generation(spec, {.dtype = DType::f32, .max_prompt_tokens = 5, .max_total_tokens = 12}),

@@ -15,6 +15,9 @@ void rms_norm(const KernelCall& call);
 void rms_norm_backward(const KernelCall& call);
 int64_t rms_norm_backward_workspace(const Program& program, const Op& op);
 void add_rms_norm(const KernelCall& call);
+void head_norm(const KernelCall& call);
+void head_norm_backward(const KernelCall& call);
+int64_t head_norm_backward_workspace(const Program& program, const Op& op);
 
 // rope.cc
 void rope(const KernelCall& call);

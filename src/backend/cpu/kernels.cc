@@ -19,6 +19,8 @@ constexpr std::array<Row, kOpKindCount> kRows = {{
     {OpKind::rms_norm, {rms_norm}},
     {OpKind::rms_norm_backward, {rms_norm_backward, rms_norm_backward_workspace}},
     {OpKind::add_rms_norm, {add_rms_norm}},
+    {OpKind::head_norm, {head_norm}},
+    {OpKind::head_norm_backward, {head_norm_backward, head_norm_backward_workspace}},
     {OpKind::linear, {linear, linear_workspace}},
     {OpKind::linear_backward_input, {linear_backward_input, linear_backward_input_workspace}},
     {OpKind::linear_backward_weight, {linear_backward_weight, linear_backward_weight_workspace}},

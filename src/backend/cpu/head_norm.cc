@@ -1,0 +1,113 @@
+// head_norm: the arithmetic of rms_norm on each query and key head of a row; the values are copied.
+#include "backend/cpu/kernel_functions.h"
+#include "backend/cpu/norm_rows.h"
+
+namespace snug::cpu {
+namespace {
+
+struct Heads {
+  int64_t q_heads;
+  int64_t normalised_heads;  // queries and keys
+  int64_t head_dim;
+  float epsilon;
+};
+
+Heads heads_of(const KernelCall& call) {
+  const auto& attributes = attributes_of<HeadNormAttributes>(call.op);
+  return {attributes.q_heads, attributes.q_heads + attributes.k_heads, call.inputs[1].rows(),
+          attributes.epsilon};
+}
+
+template <typename T, typename W>
+void backward_block(const KernelCall& call, const Heads& heads, int64_t first_row, int64_t last_row,
+                    float* sums) {
+  int64_t columns = call.inputs[0].columns();
+  int64_t normalised = heads.normalised_heads * heads.head_dim;
+  for (int64_t row = first_row; row < last_row; ++row) {
+    const T* x = call.inputs[0].as<T>() + row * columns;
+    const T* dy = call.inputs[3].as<T>() + row * columns;
+    T* dx = call.outputs[0].as<T>() + row * columns;
+    for (int64_t head = 0; head < heads.normalised_heads; ++head) {
+      bool is_query = head < heads.q_heads;
+      int64_t column = head * heads.head_dim;
+      BackwardRow<T, W> work{.x = x + column,
+                             .weight = call.inputs[is_query ? 1 : 2].as<W>(),
+                             .dy = dy + column,
+                             .dx = dx + column,
+                             .dw_block = sums + (is_query ? 0 : heads.head_dim),
+                             .width = heads.head_dim,
+                             .epsilon = heads.epsilon};
+      work.template run<false>();
+    }
+    std::copy(dy + normalised, dy + columns, dx + normalised);
+  }
+}
+
+}  // namespace
+
+void head_norm(const KernelCall& call) {
+  Heads heads = heads_of(call);
+  int64_t columns = call.inputs[0].columns();
+  int64_t normalised = heads.normalised_heads * heads.head_dim;
+  with_type(call.inputs[0].dtype, [&](auto activation) {
+    with_type(call.inputs[1].dtype, [&](auto weight_type) {
+      using T = typename decltype(activation)::type;
+      using W = typename decltype(weight_type)::type;
+      parallel_for(call.inputs[0].rows(), row_grain(columns), [&](int64_t first, int64_t last) {
+        for (int64_t row = first; row < last; ++row) {
+          const T* x = call.inputs[0].as<T>() + row * columns;
+          T* y = call.outputs[0].as<T>() + row * columns;
+          for (int64_t head = 0; head < heads.normalised_heads; ++head) {
+            const W* weight = call.inputs[head < heads.q_heads ? 1 : 2].as<W>();
+            int64_t column = head * heads.head_dim;
+            norm_row<false>(x + column, weight, y + column, heads.head_dim, heads.epsilon);
+          }
+          std::copy(x + normalised, x + columns, y + normalised);
+        }
+      });
+    });
+  });
+}
+
+// Blocks of tokens, each with its sums for both weights; the first two rows take the totals.
+int64_t head_norm_backward_workspace(const Program& program, const Op& op) {
+  int64_t head_dim = program.buffer(op.inputs[1]).dims[0].max;
+  return block_count(program.buffer(op.inputs[0]).dims[0].max) * 2 * head_dim *
+         static_cast<int64_t>(sizeof(float));
+}
+
+void head_norm_backward(const KernelCall& call) {
+  Heads heads = heads_of(call);
+  int64_t tokens = call.inputs[0].rows();
+  int64_t blocks = block_count(tokens);
+  auto* sums = reinterpret_cast<float*>(call.workspace.data());
+  with_type(call.inputs[0].dtype, [&](auto activation) {
+    with_type(call.inputs[1].dtype, [&](auto weight_type) {
+      using T = typename decltype(activation)::type;
+      using W = typename decltype(weight_type)::type;
+      parallel_for(blocks, 1, [&](int64_t first, int64_t last) {
+        for (int64_t block = first; block < last; ++block) {
+          float* own = sums + block * 2 * heads.head_dim;
+          std::fill_n(own, 2 * heads.head_dim, 0.0F);
+          backward_block<T, W>(call, heads, tokens * block / blocks, tokens * (block + 1) / blocks, own);
+        }
+      });
+    });
+  });
+  for (int64_t which = 0; which < 2; ++which) {
+    const Tensor& dw = call.outputs[static_cast<size_t>(1 + which)];
+    if (dw.data == nullptr) {
+      continue;
+    }
+    bool accumulate = call.op.accumulates_output(static_cast<size_t>(1 + which));
+    for (int64_t i = 0; i < heads.head_dim; ++i) {
+      float total = accumulate ? dw.as<float>()[i] : 0.0F;
+      for (int64_t block = 0; block < blocks; ++block) {
+        total += sums[(2 * block + which) * heads.head_dim + i];
+      }
+      dw.as<float>()[i] = total;
+    }
+  }
+}
+
+}  // namespace snug::cpu

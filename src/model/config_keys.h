@@ -1,0 +1,27 @@
+// Reading the keys of config.json that families share. Every error names the file, the key and what is
+// allowed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "io/json.h"
+#include "model/model_spec.h"
+
+namespace snug {
+
+// A size between 1 and what any real model stays below.
+int64_t size_key(const Json& config, std::string_view key, const std::string& path);
+int64_t size_key(const Json& config, std::string_view key, int64_t fallback, const std::string& path);
+
+// Vocabulary, widths, heads, layers, positions, norm and initialisation of a decoder-only model.
+void read_decoder_shape(const Json& config, const std::string& path, ModelSpec& spec);
+
+// rope_theta and rope_scaling, at the top level or (in newer files) in "rope_parameters".
+void read_rope(const Json& config, const std::string& path, ModelSpec& spec);
+
+// Refuses a hidden_act other than silu.
+void require_silu(const Json& config, const std::string& path);
+
+}  // namespace snug

@@ -1,0 +1,76 @@
+// head_norm: rms_norm of every query and key head on its own, within a row of fused queries, keys and values.
+#include "ops/rows.h"
+#include "ops/shapes.h"
+
+namespace snug {
+namespace {
+
+std::string check_heads(const Op& op, const Buffer* x, const Buffer* q_weight, const Buffer* k_weight) {
+  if (x == nullptr || q_weight == nullptr || x->dims.size() != 2 || q_weight->dims.size() != 1) {
+    return "needs x [T,C] and weights [hd]";
+  }
+  const auto& attributes = attributes_of<HeadNormAttributes>(op);
+  if ((attributes.q_heads + attributes.k_heads) * q_weight->dims[0].max > columns_of(*x)) {
+    return "the heads reach past the row";
+  }
+  return find_mismatch({{"wk", k_weight, q_weight->dims}});
+}
+
+std::string check_forward(const Program& program, const Op& op) {
+  const Buffer* x = input_of(program, op, 0);
+  const Buffer* y = output_of(program, op, 0);
+  std::string problem = check_heads(op, x, input_of(program, op, 1), input_of(program, op, 2));
+  if (problem.empty()) {
+    problem = find_mismatch({{"y", y, x->dims}});
+  }
+  return problem.empty() ? find_dtype_mismatch({x, y}) : problem;
+}
+
+void gradient(const Op& op, Gradients& gradients) {
+  BufferId x = op.inputs[0];
+  if (gradients.wanted(x)) {
+    gradients.append(OpKind::head_norm_backward, {x, op.inputs[1], op.inputs[2], gradients.of(op.outputs[0])},
+                     {gradients.target(x), gradients.target(op.inputs[1]), gradients.target(op.inputs[2])},
+                     op.attributes);
+  }
+}
+
+std::string check_backward(const Program& program, const Op& op) {
+  const Buffer* x = input_of(program, op, 0);
+  const Buffer* q_weight = input_of(program, op, 1);
+  std::string problem = check_heads(op, x, q_weight, input_of(program, op, 2));
+  if (problem.empty() && op.accumulates_output(0)) {
+    problem = "writes dx, and cannot add to it";
+  }
+  if (problem.empty()) {
+    problem = find_mismatch({{"dy", input_of(program, op, 3), x->dims},
+                             {"dx", output_of(program, op, 0), x->dims},
+                             {"dwq", output_of(program, op, 1), q_weight->dims, true},
+                             {"dwk", output_of(program, op, 2), q_weight->dims, true}});
+  }
+  return problem.empty() ? find_dtype_mismatch({x, input_of(program, op, 3), output_of(program, op, 0)})
+                         : problem;
+}
+
+OpCost cost_of_forward(const Program& program, const Op& op) {
+  return streaming_cost(program, op, 4);
+}
+OpCost cost_of_backward(const Program& program, const Op& op) {
+  return streaming_cost(program, op, 10);
+}
+
+}  // namespace
+
+const OpRow kHeadNormRow = {.kind = OpKind::head_norm,
+                            .name = "head_norm",
+                            .find_shape_problem = check_forward,
+                            .append_gradient = gradient,
+                            .cost = cost_of_forward,
+                            .cheap_to_redo = true};
+
+const OpRow kHeadNormBackwardRow = {.kind = OpKind::head_norm_backward,
+                                    .name = "head_norm_backward",
+                                    .find_shape_problem = check_backward,
+                                    .cost = cost_of_backward};
+
+}  // namespace snug

@@ -1,0 +1,60 @@
+// Distributions of fresh values.
+#include "train/initialize.h"
+
+#include <cmath>
+
+namespace snug {
+
+void Initializer::fill(Rng& rng, std::span<float> values) const {
+  for (float& value : values) {
+    switch (kind) {
+      case Kind::zero:
+        value = 0.0F;
+        break;
+      case Kind::one:
+        value = 1.0F;
+        break;
+      case Kind::normal:
+        value = scale * rng.normal();
+        break;
+      case Kind::uniform:
+        value = scale * (2.0F * rng.uniform() - 1.0F);
+        break;
+    }
+  }
+}
+
+Initializer weight_initializer(const Buffer& buffer, const TensorPart& part, const ModelSpec& spec) {
+  if (part.names.front().ends_with(".bias")) {
+    return {Initializer::Kind::zero};
+  }
+  if (buffer.dims.size() == 1) {
+    return {Initializer::Kind::one};
+  }
+  return {Initializer::Kind::normal, static_cast<float>(spec.initializer_range)};
+}
+
+Initializer adapter_initializer(const Buffer& buffer, const TensorPart& part) {
+  if (part.names.front().ends_with(".lora_B.weight")) {
+    return {Initializer::Kind::zero};
+  }
+  return {Initializer::Kind::uniform, 1.0F / std::sqrt(static_cast<float>(buffer.dims[1].max))};
+}
+
+Rng tensor_rng(uint64_t seed, const std::string& tensor_name) {
+  uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  for (char c : tensor_name) {
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
+  }
+  return Rng(seed, hash);
+}
+
+std::vector<int64_t> part_shape(const Buffer& buffer, const TensorPart& part) {
+  std::vector<int64_t> shape = {part.rows};
+  for (size_t i = 1; i < buffer.dims.size(); ++i) {
+    shape.push_back(buffer.dims[i].max);
+  }
+  return shape;
+}
+
+}  // namespace snug
