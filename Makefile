@@ -15,12 +15,17 @@ ctest = OMP_WAIT_POLICY=passive ctest --test-dir build/$(1) --output-on-failure 
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build demo test test-debug test-slow bench format lint fuzz clean help
+.PHONY: build cuda demo test test-debug test-slow bench format lint fuzz clean help
 
 build:  ## build/release/snug (the default)
 	@$(setup) build
 	@$(call configure,release)
 	@$(call build,release) --target snug
+
+cuda:  ## build/cuda/snug, with the CUDA backend (needs the CUDA 13 toolkit)
+	@$(setup) build
+	@$(call configure,cuda)
+	@$(call build,cuda) --target snug
 
 demo: build  ## plan, fine-tune the embedded model, show text before and after
 	@./tools/demo.sh
