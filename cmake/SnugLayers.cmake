@@ -95,6 +95,13 @@ function(snug_program)
   endif()
   add_executable(snug ${sources})
   target_link_libraries(snug PRIVATE snug_report CLI11::CLI11)
+  # Libraries beside the program come first, for it and for what they need themselves: that is what a bundle
+  # (tools/bundle.sh) lives by.
+  set_target_properties(snug PROPERTIES BUILD_RPATH "$ORIGIN/lib")
+  target_link_options(snug PRIVATE LINKER:--disable-new-dtags)
+  if(SNUG_CUDA)
+    target_link_libraries(snug PRIVATE CUDA::cudart_static CUDA::cublasLt)
+  endif()
   target_precompile_headers(snug PRIVATE ${SNUG_COMMON_HEADERS} <CLI/CLI.hpp>)
   target_compile_definitions(snug PRIVATE "SNUG_VERSION=\"${PROJECT_VERSION}\"")
   foreach(folder IN ITEMS cli e2e)

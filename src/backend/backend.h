@@ -71,6 +71,10 @@ class Backend {
   virtual void upload(void* device, const void* host, int64_t bytes) = 0;
   virtual void download(void* host, const void* device, int64_t bytes) = 0;
   virtual void synchronize() = 0;
+  // wait_for(mark()) returns when all that was asked for before mark() is done; what came later may go on.
+  // The last few marks are kept. For a backend that does everything at once there is nothing to wait for.
+  virtual uint64_t mark() { return 0; }
+  virtual void wait_for(uint64_t /*mark*/) {}
 
   // What the device has in all, and what the driver takes of it before the first allocation.
   virtual int64_t device_total_bytes() const = 0;

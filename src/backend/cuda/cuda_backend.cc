@@ -71,6 +71,9 @@ void CudaBackend::open() {
                     card_name_, properties.major, properties.minor, kOldestMajor, kOldestMinor));
   }
   check(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking), "opening the card");
+  for (cudaEvent_t& event : marks_) {
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "opening the card");
+  }
   blas_ = std::make_unique<cuda::Blas>(options_.tf32);
   queue_.blas = blas_.get();
   graphs_ = std::make_unique<cuda::GraphCache>(queue_.stream);
@@ -94,6 +97,9 @@ CudaBackend::~CudaBackend() {
   const Arena& pinned = arena(Home::pinned);
   const Arena& host = arena(Home::host);
   // Nothing can be reported from here, and a card that failed has said so before.
+  for (cudaEvent_t event : marks_) {
+    cudaEventDestroy(event);
+  }
   cudaStreamDestroy(queue_.stream);
   cudaFree(device.data);
   cudaFreeHost(pinned.data);
@@ -235,6 +241,16 @@ void CudaBackend::download(void* host, const void* device, int64_t bytes) {
 
 void CudaBackend::synchronize() {
   check(cudaStreamSynchronize(queue_.stream), "waiting for the card");
+}
+
+uint64_t CudaBackend::mark() {
+  check(cudaEventRecord(marks_[next_mark_ % kKeptMarks], queue_.stream), "marking a place on the stream");
+  return next_mark_++;
+}
+
+void CudaBackend::wait_for(uint64_t mark) {
+  SNUG_CHECK(mark < next_mark_ && mark + kKeptMarks >= next_mark_, "the mark is not kept any more");
+  check(cudaEventSynchronize(marks_[mark % kKeptMarks]), "waiting for the card");
 }
 
 }  // namespace snug

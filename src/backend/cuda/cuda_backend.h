@@ -48,10 +48,15 @@ class CudaBackend : public Backend {
   // Returns when the bytes are there.
   void download(void* host, const void* device, int64_t bytes) override;
   void synchronize() override;
+  uint64_t mark() override;
+  void wait_for(uint64_t mark) override;
 
   int64_t device_total_bytes() const override { return total_bytes_; }
   // Measured when the card was opened, with a reserve for kernels and graphs that the driver loads later.
   int64_t context_bytes() const override { return context_bytes_; }
+
+  // For programs that measure: what runs on the stream can be timed there.
+  cudaStream_t stream() const { return queue_.stream; }
 
   // What the driver says this process has of the card now; the difference of two readings if it does not tell
   // processes apart. 0: it tells nothing.
@@ -79,6 +84,9 @@ class CudaBackend : public Backend {
   cuda::Queue queue_;
   std::unique_ptr<cuda::Blas> blas_;
   std::unique_ptr<cuda::GraphCache> graphs_;
+  static constexpr size_t kKeptMarks = 4;
+  std::array<cudaEvent_t, kKeptMarks> marks_{};
+  uint64_t next_mark_ = 0;
   std::array<Arena, kHomeCount> arenas_{};
 };
 

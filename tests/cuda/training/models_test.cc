@@ -91,7 +91,7 @@ TEST_P(CudaModel, NarrowDtypesStayNearFp32) {
     CardFixture fixture(recipe);
     LossAndGradients got = run_reference(fixture, folder);
     EXPECT_NEAR(got.loss, wanted.loss, 1e-2 * wanted.loss) << name_of(dtype);
-    EXPECT_LE(overall_difference(got, wanted), dtype == DType::bf16 ? 0.05 : 0.02) << name_of(dtype);
+    EXPECT_LE(overall_difference(got, wanted), dtype == DType::bf16 ? 0.08 : 0.02) << name_of(dtype);
   }
 }
 
