@@ -131,7 +131,7 @@ template <typename T, class Shape>
 __global__ void __launch_bounds__(Shape::kThreads) keys_kernel(const __grid_constant__ AttentionArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   KeyWalk<T, Shape> walk{a};
-  if (!find_key_work(a, Shape::kKeys, walk.work)) {
+  if (!find_key_work(a, Shape::kKeys, static_cast<int>(blockIdx.x), walk.work)) {
     return;
   }
   const Work& work = walk.work;

@@ -97,7 +97,8 @@ __global__ void __launch_bounds__(Shape::kThreads)
                                                                    k_tile + Shape::kKeyBytes);
     ScoreBlock block{first, work.first + row + work.shift, work.keys};
     float factor = finish_scores<false, 1, kBlocks>(a, scores, block, bias);
-    make_dscores<kBlocks>(scores, dweights, rows, factor);
+    make_weights_of_rows<kBlocks>(scores, rows, factor);
+    make_dscores_of_rows<kBlocks>(scores, dweights, rows);
     if (a.p.dbias != nullptr) {
       dbias.add(a, scores[0], block, thread);
     }

@@ -9,11 +9,11 @@ namespace snug::cuda {
 
 template <int kThreads>
 struct BiasGradient {
-  float* sums = nullptr;            // [buckets, kThreads]
-  const int16_t* bucket = nullptr;  // [bias_table_entries]
+  float* sums = nullptr;         // [buckets, kThreads]
+  const int32_t* row = nullptr;  // [bias_table_entries]: bucket * kThreads
 
   static __host__ __device__ int bytes(const AttentionParameters& p) {
-    return p.dbias == nullptr ? 0 : p.buckets * kThreads * 4 + (bias_table_entries(p) * 2 + 15) / 16 * 16;
+    return p.dbias == nullptr ? 0 : p.buckets * kThreads * 4 + bias_table_bytes(p);
   }
 
   // The block has to synchronise before the first `add`. `thread` counts from 0 to kThreads.
@@ -22,39 +22,37 @@ struct BiasGradient {
     for (int b = 0; b < a.p.buckets; ++b) {
       sums[b * kThreads + thread] = 0;
     }
-    auto* table = reinterpret_cast<int16_t*>(memory + a.p.buckets * kThreads * 4);
+    auto* table = reinterpret_cast<int32_t*>(memory + a.p.buckets * kThreads * 4);
     for (int i = thread; i < bias_table_entries(a.p); i += kThreads) {
-      table[i] = static_cast<int16_t>(bucket_of(a, i - a.p.max_distance));
+      table[i] = bucket_of(a, i - bias_reach(a.p)) * kThreads;
     }
-    bucket = table;
+    row = table;
   }
 
-  // Scores of queries (rows) and keys (columns), at `block`. Where all keys are far away, they share a
-  // bucket.
+  // A warp's scores of 16 queries (rows) and 8 * kBlocks keys (columns). Far away, all share a bucket.
   template <int kBlocks>
   __device__ void add(const AttentionArguments& a, const float (&dscores)[kBlocks][4],
                       const ScoreBlock& block, int thread) {
-    int nearest = block.first_key - block.query_position - 15;
-    int farthest = block.first_key + 8 * kBlocks - 1 - block.query_position;
-    if (nearest >= a.p.max_distance || farthest <= -a.p.max_distance) {
+    int far = far_entry(a, block, 16, 8 * kBlocks);
+    if (far >= 0) {
       float sum = 0;
 #pragma unroll
       for (int i = 0; i < kBlocks * 4; ++i) {
         sum += dscores[i / 4][i % 4];
       }
-      sums[bucket[bias_index(a, nearest)] * kThreads + thread] += sum;
+      sums[row[far] + thread] += sum;
       return;
     }
-    int relative = first_relative_position<false>(block);
+    const int32_t* mine = row + bias_reach(a.p) + first_relative_position<false>(block);
 #pragma unroll
     for (int i = 0; i < kBlocks * 4; ++i) {
-      int position = relative_position<false>(relative, 0, i / 4, i % 4);
-      sums[bucket[bias_index(a, position)] * kThreads + thread] += dscores[i / 4][i % 4];
+      sums[mine[relative_position<false>(0, i / 4, i % 4)] + thread] += dscores[i / 4][i % 4];
     }
   }
 
   __device__ void add_one(const AttentionArguments& a, float dscore, int relative, int thread) {
-    sums[bucket[bias_index(a, relative)] * kThreads + thread] += dscore;
+    int reach = bias_reach(a.p);
+    sums[row[min(max(relative, -reach), reach) + reach] + thread] += dscore;
   }
 
   // to[buckets] = the block's sums; after the block has synchronised.

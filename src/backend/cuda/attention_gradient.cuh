@@ -22,17 +22,27 @@ struct LaneRows {
   }
 };
 
-// scores and dweights [16, keys] -> dscores in place of the scores.
+// Weights in place of the scores [16, keys].
 template <int kBlocks>
-__device__ inline void make_dscores(Sums<1, kBlocks>& scores, const Sums<1, kBlocks>& dweights,
-                                    const LaneRows& rows, float factor) {
+__device__ inline void make_weights_of_rows(Sums<1, kBlocks>& scores, const LaneRows& rows, float factor) {
 #pragma unroll
   for (int n = 0; n < kBlocks; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      float2 row = rows.row[e >> 1];
-      float weight = power_of_two(fmaf(scores[0][n][e], factor, -row.x));
-      scores[0][n][e] = weight * (dweights[0][n][e] - row.y);
+      scores[0][n][e] = power_of_two(fmaf(scores[0][n][e], factor, -rows.row[e >> 1].x));
+    }
+  }
+}
+
+// dscores in place of the weights.
+template <int kBlocks>
+__device__ inline void make_dscores_of_rows(Sums<1, kBlocks>& weights, const Sums<1, kBlocks>& dweights,
+                                            const LaneRows& rows) {
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      weights[0][n][e] *= dweights[0][n][e] - rows.row[e >> 1].y;
     }
   }
 }

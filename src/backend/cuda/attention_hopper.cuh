@@ -15,9 +15,14 @@ namespace snug::cuda {
 inline constexpr int kGroupThreads = 128;
 inline constexpr int kWorkingGroups = 2;
 inline constexpr int kHopperThreads = kGroupThreads * (1 + kWorkingGroups);
-// Registers a thread after the fetching warps have given up theirs.
-inline constexpr int kFetchingRegisters = 24;
-inline constexpr int kWorkingRegisters = 240;
+// Registers a thread after the fetching warps have given up theirs; together no more than the block was
+// launched with, 168 for each thread, else the working groups wait for ever.
+template <int kFetching, int kWorking>
+struct RegisterSplit {
+  static constexpr int kFetchingRegisters = kFetching;
+  static constexpr int kWorkingRegisters = kWorking;
+  static_assert(kFetching + kWorkingGroups * kWorking <= 168 * (1 + kWorkingGroups));
+};
 
 // A kernel that was not built for sm_90a says so by its launch bounds: hopper_is_built reads them.
 #if defined(SNUG_HOPPER) || !defined(__CUDA_ARCH__)
@@ -69,6 +74,36 @@ __device__ inline void sync_group(int group) {
 __device__ inline void sync_working() {
   asm volatile("bar.sync %0, %1;\n" ::"n"(kWorkingGroups + 1), "n"(kGroupThreads * kWorkingGroups)
                : "memory");
+}
+
+// Blocks that share one piece of work, and can read each other's shared memory.
+__device__ inline int cluster_size() {
+  int size;
+  asm("mov.u32 %0, %%cluster_nctaid.x;\n" : "=r"(size));
+  return size;
+}
+__device__ inline int cluster_rank() {
+  int rank;
+  asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+  return rank;
+}
+// All threads of all blocks of the cluster; what they wrote before is visible after.
+__device__ inline void sync_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
+                   : "memory");
+}
+__device__ inline float4 read_cluster(uint32_t address, int rank) {
+  float4 value;
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n}\n"
+      : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+      : "r"(address), "r"(rank)
+      : "memory");
+  return value;
+}
+__device__ inline void sync_block() {
+  asm volatile("bar.sync 0;\n" ::: "memory");
 }
 
 template <int kRegisters>

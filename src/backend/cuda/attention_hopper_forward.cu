@@ -11,7 +11,7 @@ namespace snug::cuda {
 namespace {
 
 template <int kHeadDimension>
-struct HopperForwardShape {
+struct HopperForwardShape : RegisterSplit<40, 232> {
   static constexpr int kHeadDim = kHeadDimension;  // padded
   static constexpr int kGroupQueries = 64;
   static constexpr int kQueries = kGroupQueries * kWorkingGroups;
@@ -200,10 +200,10 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_forward_kernel(const __grid_constant__
   fill_bias_table<T>(a, block.work.head, bias);
   __syncthreads();
   if (threadIdx.x < kGroupThreads) {
-    shrink_registers<kFetchingRegisters>();
+    shrink_registers<Shape::kFetchingRegisters>();
     fetch<T>(block);
   } else {
-    grow_registers<kWorkingRegisters>();
+    grow_registers<Shape::kWorkingRegisters>();
     attend<T>(block, bias);
   }
 #endif

@@ -9,7 +9,7 @@ namespace snug::cuda {
 namespace {
 
 template <int kHeadDimension, int kKeyRows>
-struct HopperQueryShape {
+struct HopperQueryShape : RegisterSplit<40, 232> {
   static constexpr int kHeadDim = kHeadDimension;  // padded
   static constexpr int kGroupQueries = 64;
   static constexpr int kQueries = kGroupQueries * kWorkingGroups;
@@ -121,9 +121,10 @@ __device__ inline void make_dq(const QueryBlock<Shape>& block, const float* bias
     settle(scores);
     place.query_position = work.first + row + work.shift;
     float factor = finish_scores<false, 1, kKeyBlocks>(a, scores, place, bias);
+    make_weights_of_rows<kKeyBlocks>(scores, rows, factor);
     wait_products<0>();
     settle(dweights);
-    make_dscores<kKeyBlocks>(scores, dweights, rows, factor);
+    make_dscores_of_rows<kKeyBlocks>(scores, dweights, rows);
     if (a.p.dbias != nullptr) {
       dbias.add(a, scores[0], place, thread);
     }
@@ -165,10 +166,10 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_queries_kernel(const __grid_constant__
   fill_bias_table<T>(a, block.work.head, bias);
   __syncthreads();
   if (threadIdx.x < kGroupThreads) {
-    shrink_registers<kFetchingRegisters>();
+    shrink_registers<Shape::kFetchingRegisters>();
     fetch<T>(block);
   } else {
-    grow_registers<kWorkingRegisters>();
+    grow_registers<Shape::kWorkingRegisters>();
     make_dq<T>(block, bias, shared + Shape::kBytes + bias_table_bytes(a.p));
   }
 #endif

@@ -32,7 +32,8 @@ struct LaunchShape {
   int64_t blocks = 0;
   int threads = 0;
   int shared_bytes = 0;
-  int parts = 1;  // the grid's second dimension
+  int parts = 1;    // the grid's second dimension
+  int cluster = 1;  // blocks in a row that can read each other's shared memory (Hopper)
 };
 
 template <typename Kernel>
@@ -43,9 +44,19 @@ cudaError_t launch_attention(Kernel kernel, const AttentionArguments& a, const L
   if (status != cudaSuccess) {
     return status;
   }
-  kernel<<<dim3(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.parts)),
-           static_cast<unsigned>(shape.threads), static_cast<size_t>(shape.shared_bytes), stream>>>(a);
-  return cudaGetLastError();
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.parts));
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.stream = stream;
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+  cluster.val.clusterDim.y = 1;
+  cluster.val.clusterDim.z = 1;
+  config.attrs = &cluster;
+  config.numAttrs = shape.cluster > 1 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, a);
 }
 
 }  // namespace snug::cuda

@@ -72,6 +72,8 @@ const char* find_unsupported_attention(const AttentionParameters& parameters);
 int64_t attention_backward_workspace_bytes(const AttentionParameters& parameters);
 
 // Both only enqueue kernels on `stream`: no allocation, no synchronisation, and the same bits on every run.
+// The bits of dk and dv may differ between batches of very different size (how many blocks share a tile
+// depends on `keys`).
 cudaError_t attention_forward(const AttentionParameters& parameters, cudaStream_t stream);
 cudaError_t attention_backward(const AttentionParameters& parameters, cudaStream_t stream);
 

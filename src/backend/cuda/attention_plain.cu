@@ -213,7 +213,7 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads) keys_kernel(const __grid_constant__ AttentionArguments a) {
   extern __shared__ __align__(16) float plain_shared[];
   Work work;
-  if (!find_key_work(a, kOwned, work)) {
+  if (!find_key_work(a, kOwned, static_cast<int>(blockIdx.x), work)) {
     return;
   }
   int i = static_cast<int>(threadIdx.x) / kStreamed;

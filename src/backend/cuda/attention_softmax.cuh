@@ -47,12 +47,12 @@ __device__ inline bool is_hidden(const AttentionArguments& a, const ScoreBlock& 
          block.first_key + keys - 1 - block.query_position < a.lowest;
 }
 
-// Key minus query position of the lane's element e of column block n and row tile r, given that of element 0.
+// Key minus query position of the lane's element e of column block n and row tile r, less that of element 0.
 template <bool kRowsAreKeys>
-__device__ inline int relative_position(int relative, int r, int n, int e) {
+__device__ constexpr int relative_position(int r, int n, int e) {
   int column = 8 * n + (e & 1);
   int row = 16 * r + 8 * (e >> 1);
-  return kRowsAreKeys ? relative + row - column : relative + column - row;
+  return kRowsAreKeys ? row - column : column - row;
 }
 
 template <bool kRowsAreKeys>
@@ -64,30 +64,60 @@ __device__ inline int first_relative_position(const ScoreBlock& block) {
   return kRowsAreKeys ? relative + row - column : relative + column - row;
 }
 
-// Adds the bias, in powers of two, and puts -inf where the query does not see the key. Returns what a score
-// is to be multiplied with to be a power of two: the bias needs it done here.
+// If all pairs of the block are at least max_distance apart, on one side: that side's end of the bias tables,
+// which holds for all of them; else -1.
+__device__ inline int far_entry(const AttentionArguments& a, const ScoreBlock& block, int queries, int keys) {
+  if (block.first_key - (block.query_position + queries - 1) >= a.p.max_distance) {
+    return 2 * bias_reach(a.p);
+  }
+  return block.first_key + keys - 1 - block.query_position <= -a.p.max_distance ? 0 : -1;
+}
+
+// score = score * scale + bias, in powers of two.
 template <bool kRowsAreKeys, int kRowTiles, int kBlocks>
-__device__ inline float finish_scores(const AttentionArguments& a, float (&scores)[kRowTiles][kBlocks][4],
-                                      const ScoreBlock& block, const float* bias) {
-  int relative = first_relative_position<kRowsAreKeys>(block);
-  if (a.p.bias != nullptr) {
+__device__ inline void add_bias(const AttentionArguments& a, float (&scores)[kRowTiles][kBlocks][4],
+                                const ScoreBlock& block, const float* bias) {
+  constexpr int kRows = 16 * kRowTiles;
+  constexpr int kColumns = 8 * kBlocks;
+  static_assert(kRows + kColumns <= kLargestScoreBlock);
+  int far = far_entry(a, block, kRowsAreKeys ? kColumns : kRows, kRowsAreKeys ? kRows : kColumns);
+  if (far >= 0) {
+    float add = bias[far];
 #pragma unroll
     for (int i = 0; i < kRowTiles * kBlocks * 4; ++i) {
       float& score = scores[i / (kBlocks * 4)][i / 4 % kBlocks][i % 4];
-      int position = relative_position<kRowsAreKeys>(relative, i / (kBlocks * 4), i / 4 % kBlocks, i % 4);
-      score = fmaf(score, a.scale_log2, bias[bias_index(a, position)]);
+      score = fmaf(score, a.scale_log2, add);
     }
+    return;
+  }
+  const float* mine = bias + bias_reach(a.p) + first_relative_position<kRowsAreKeys>(block);
+#pragma unroll
+  for (int i = 0; i < kRowTiles * kBlocks * 4; ++i) {
+    float& score = scores[i / (kBlocks * 4)][i / 4 % kBlocks][i % 4];
+    score = fmaf(score, a.scale_log2,
+                 mine[relative_position<kRowsAreKeys>(i / (kBlocks * 4), i / 4 % kBlocks, i % 4)]);
+  }
+}
+
+// Adds the bias and puts -inf where the query does not see the key. Returns what a score is to be multiplied
+// with to be a power of two: the bias needs it done here.
+template <bool kRowsAreKeys, int kRowTiles, int kBlocks>
+__device__ inline float finish_scores(const AttentionArguments& a, float (&scores)[kRowTiles][kBlocks][4],
+                                      const ScoreBlock& block, const float* bias) {
+  if (a.p.bias != nullptr) {
+    add_bias<kRowsAreKeys, kRowTiles, kBlocks>(a, scores, block, bias);
   }
   constexpr int kRows = 16 * kRowTiles;
   constexpr int kColumns = 8 * kBlocks;
   if (needs_mask(a, block, kRowsAreKeys ? kColumns : kRows, kRowsAreKeys ? kRows : kColumns)) {
+    int relative = first_relative_position<kRowsAreKeys>(block);
     // Rows of keys that the sequence does not have are not stored, so that only columns need the check.
     int keys_left =
         kRowsAreKeys ? kColumns : block.keys - block.first_key - 2 * static_cast<int>(threadIdx.x & 3);
 #pragma unroll
     for (int i = 0; i < kRowTiles * kBlocks * 4; ++i) {
       float& score = scores[i / (kBlocks * 4)][i / 4 % kBlocks][i % 4];
-      int position = relative_position<kRowsAreKeys>(relative, i / (kBlocks * 4), i / 4 % kBlocks, i % 4);
+      int position = relative + relative_position<kRowsAreKeys>(i / (kBlocks * 4), i / 4 % kBlocks, i % 4);
       bool seen =
           8 * (i / 4 % kBlocks) + (i & 1) < keys_left && position >= a.lowest && position <= a.highest;
       score = seen ? score : -INFINITY;

@@ -90,9 +90,9 @@ __device__ inline bool find_query_work(const AttentionArguments& a, int rows, Wo
 }
 
 // `head` is a kv head here. The first keys of causal sequences have the most queries.
-__device__ inline bool find_key_work(const AttentionArguments& a, int rows, Work& work) {
-  work.head = static_cast<int>(blockIdx.x) % a.p.kv_heads;
-  return find_work(a, static_cast<int>(blockIdx.x) / a.p.kv_heads, rows, false, work);
+__device__ inline bool find_key_work(const AttentionArguments& a, int rows, int block, Work& work) {
+  work.head = block % a.p.kv_heads;
+  return find_work(a, block / a.p.kv_heads, rows, false, work);
 }
 
 struct Range {
@@ -147,26 +147,27 @@ __device__ inline T from_float(float value) {
   }
 }
 
-// One head's bias by relative position from -max_distance to max_distance; beyond, it stays the same.
+// One head's bias by relative position, as far as blocks of scores reach that are not all beyond
+// max_distance, where the bias stays the same: max_distance and the extent of the largest block.
+inline constexpr int kLargestScoreBlock = 160;
+inline __host__ __device__ int bias_reach(const AttentionParameters& p) {
+  return p.max_distance + kLargestScoreBlock;
+}
 inline __host__ __device__ int bias_table_entries(const AttentionParameters& p) {
-  return p.bias == nullptr ? 0 : 2 * p.max_distance + 1;
+  return p.bias == nullptr ? 0 : 2 * bias_reach(p) + 1;
 }
 inline __host__ __device__ int bias_table_bytes(const AttentionParameters& p) {
   return (bias_table_entries(p) * 4 + 15) / 16 * 16;
 }
 
-// table[relative + max_distance] = bias * log2(e); the block has to synchronise afterwards.
+// table[relative + bias_reach] = bias * log2(e); the block has to synchronise afterwards.
 template <typename T>
 __device__ inline void fill_bias_table(const AttentionArguments& a, int head, float* table) {
   for (int i = static_cast<int>(threadIdx.x); i < bias_table_entries(a.p);
        i += static_cast<int>(blockDim.x)) {
-    int bucket = bucket_of(a, i - a.p.max_distance);
+    int bucket = bucket_of(a, i - bias_reach(a.p));
     table[i] = kLog2E * as_float(static_cast<const T*>(a.p.bias)[bucket * a.p.heads + head]);
   }
-}
-
-__device__ inline int bias_index(const AttentionArguments& a, int relative) {
-  return min(max(relative, -a.p.max_distance), a.p.max_distance) + a.p.max_distance;
 }
 
 }  // namespace snug::cuda
