@@ -158,7 +158,7 @@ Program optimizer_program(DType copy_dtype, int64_t count) {
     }
     attributes.weight_decay.push_back(i % 2 == 0 ? 0.1F : 0.0F);
   }
-  BufferId scalars = builder.input("scalars", DType::f32, {fixed(3)});
+  BufferId scalars = builder.input("scalars", DType::f32, {fixed(4)});
   BufferId norm = builder.persistent("norm", DType::f32, {fixed(1)}, Role::batch);
   builder.append(OpKind::gradient_norm, "norm", gradients, {norm});
   std::vector<BufferId> inputs = gradients;
@@ -172,7 +172,7 @@ Program optimizer_program(DType copy_dtype, int64_t count) {
 }
 
 void fill_optimizer(OnBoth& both, int64_t count) {
-  both.set("scalars", {1e-2F, 0.1F, 0.001F});
+  both.set("scalars", {1e-2F, 0.1F, 0.001F, 0.125F});
   for (int64_t i = 0; i < count; ++i) {
     std::string name = std::to_string(i);
     auto seed = static_cast<uint64_t>(10 * i);

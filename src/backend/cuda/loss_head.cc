@@ -19,8 +19,14 @@ int64_t logits_stride(int64_t vocabulary) {
   return align_up(vocabulary, kLogitsMultiple);
 }
 
-int64_t chunk_rows(const Op& op, int64_t tokens) {
-  return std::min(attributes_of<LossAttributes>(op).chunk_tokens, tokens);
+// Left to the backend: about 320 MiB of logits, in whole tiles of the products. With fewer rows than some 500
+// reading the weights would take longer than multiplying them.
+int64_t chunk_rows(const Op& op, int64_t tokens, int64_t vocabulary) {
+  constexpr int64_t kTileRows = 128;
+  int64_t asked = attributes_of<LossAttributes>(op).chunk_tokens;
+  int64_t tiles = (int64_t{320} << 20) / (4 * vocabulary * kTileRows);
+  int64_t rows = asked > 0 ? asked : std::clamp<int64_t>(tiles, 1, 32) * kTileRows;
+  return std::min(rows, tokens);
 }
 
 bool wants(const KernelCall& call, size_t output) {
@@ -30,7 +36,7 @@ bool wants(const KernelCall& call, size_t output) {
 int64_t workspace_of(const Program& program, const Op& op) {
   int64_t tokens = program.buffer(op.inputs[0]).dims[0].max;
   int64_t vocabulary = program.buffer(op.inputs[1]).dims[0].max;
-  return padded_bytes_of<float>(chunk_rows(op, tokens) * logits_stride(vocabulary)) +
+  return padded_bytes_of<float>(chunk_rows(op, tokens, vocabulary) * logits_stride(vocabulary)) +
          padded_bytes_of<double>(tokens) + kBlasWorkspaceBytes;
 }
 
@@ -74,8 +80,8 @@ void run_chunks(const Queue& queue, const KernelCall& call, bool with_gradient) 
   int64_t tokens = x.rows();
   SNUG_CHECK(tokens > 0, "a loss of no tokens");
   LogitsChunk chunk;
-  int64_t capacity = chunk_rows(call.op, tokens);
   chunk.vocabulary = call.inputs[1].rows();
+  int64_t capacity = chunk_rows(call.op, tokens, chunk.vocabulary);
   chunk.stride = logits_stride(chunk.vocabulary);
   Scratch scratch(call.workspace);
   chunk.logits = scratch.take<float>(capacity * chunk.stride);

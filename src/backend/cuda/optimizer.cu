@@ -46,24 +46,17 @@ struct GradientEntry {
   uint32_t first_block;
 };
 
-// sums[block] = the sum of squares of its elements: fp32 within a thread (32 elements), fp64 across.
+// sums[block] = the sum of squares of its elements, in fp64: a square may be too large for fp32.
 __global__ void square_kernel(const __grid_constant__ TensorList<GradientEntry> list, double* sums) {
   __shared__ double shared[kThreads / 32];
   const GradientEntry& entry = list.entry_of(blockIdx.x);
   int64_t begin = static_cast<int64_t>(blockIdx.x - entry.first_block) * kBlockElements;
   int64_t end = min(begin + kBlockElements, entry.elements);
-  float squares = 0;
-  for (int64_t i = begin + threadIdx.x * 4; i < end; i += kThreads * 4) {
-    if (i + 4 <= end) {
-      Vector<float, 4> g = load<4>(entry.gradient + i);
-      squares += g.at[0] * g.at[0] + g.at[1] * g.at[1] + g.at[2] * g.at[2] + g.at[3] * g.at[3];
-    } else {
-      for (int64_t j = i; j < end; ++j) {
-        squares += entry.gradient[j] * entry.gradient[j];
-      }
-    }
+  double sum = 0;
+  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    auto g = static_cast<double>(entry.gradient[i]);
+    sum += g * g;
   }
-  double sum = static_cast<double>(squares);
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) {
     sum += __shfl_xor_sync(0xffffffffU, sum, offset);
@@ -113,7 +106,7 @@ struct UpdateEntry {
 };
 
 struct Rates {
-  const float* scalars;  // learning rate, 1 - beta1^t, 1 - beta2^t
+  const float* scalars;  // learning rate, 1 - beta1^t, 1 - beta2^t, 1 / loss scale
   const float* norm;
   float max_norm;
   float beta1;
@@ -135,7 +128,9 @@ __global__ void adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> lis
   int64_t end = min(begin + kBlockElements, entry.elements);
   float norm = rates.norm[0];
   bool skip = !isfinite(norm);
-  float scale = rates.max_norm > 0 ? fminf(1.0F, rates.max_norm / (norm + 1e-6F)) : 1.0F;
+  float unscale = rates.scalars[3];
+  float clip = rates.max_norm > 0 ? fminf(1.0F, rates.max_norm / (norm * unscale + 1e-6F)) : 1.0F;
+  float scale = clip * unscale;
   float step_size = rates.scalars[0] / rates.scalars[1];
   float inverse_root_of_bias2 = 1.0F / sqrtf(rates.scalars[2]);
   auto decay = static_cast<float>(1.0 - static_cast<double>(rates.scalars[0]) *
