@@ -59,7 +59,7 @@ struct AttentionParameters {
   bool causal = true;
   int64_t window = 0;
 
-  void* workspace = nullptr;       // attention_workspace_bytes
+  void* workspace = nullptr;       // attention_backward_workspace_bytes
   int64_t shared_limit_bytes = 0;  // tests: act as on a card with this much shared memory; 0: the card's own
   bool without_tensor_cores = false;  // tests: the plain kernels
   bool without_hopper = false;        // tests: the kernels of every card since Turing
