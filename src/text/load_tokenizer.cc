@@ -34,9 +34,10 @@ void add_config_tokens(const std::filesystem::path& config_path, TokenizerFile& 
       throw bad_input(fmt::format("{}: added_tokens_decoder holds the key \"{}\"; its keys are token ids.",
                                   config_path.string(), key));
     }
-    std::erase_if(tokens.get_ref<Json::array_t&>(),
-                  [&](const Json& token) { return token["content"] == entry.value("content", Json()); });
     Json token = entry;
+    Json content = token.value("content", Json());
+    std::erase_if(tokens.get_ref<Json::array_t&>(),
+                  [&](const Json& listed_token) { return listed_token["content"] == content; });
     token["id"] = std::stoll(key);
     tokens.push_back(std::move(token));
   }

@@ -18,19 +18,45 @@ namespace {
 // Json keeps keys in order and finds them by walking: quadratic on a vocabulary. This one sorts them.
 using LargeJson = nlohmann::json;
 
+constexpr int kMaxNesting = 100;  // real files have 6; a deeper one would use up the stack
+
+std::string place_of(const std::string& text, size_t offset) {
+  auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
+  size_t newline = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
+  return fmt::format("{}:{}", line, newline == std::string::npos ? offset : offset - newline);
+}
+
+void check_nesting(const std::string& text, const std::string& path) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (in_string) {
+      i += c == '\\' ? 1 : 0;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxNesting) {
+        throw bad_input(fmt::format("{}:{}: nested deeper than {}; this is not a tokenizer.json.", path,
+                                    place_of(text, i), kMaxNesting));
+      }
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+}
+
 LargeJson parse_large(const std::string& text, const std::string& path) {
+  check_nesting(text, path);
   try {
     return LargeJson::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
-    size_t offset = std::min(error.byte, text.size());
-    auto begin = text.begin();
-    auto end = text.begin() + static_cast<std::ptrdiff_t>(offset);
-    auto line = 1 + std::count(begin, end, '\n');
-    size_t newline = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
-    size_t column = newline == std::string::npos ? offset : offset - newline;
     throw bad_input(fmt::format(
-        "{}:{}:{}: not valid JSON. The file may be cut short or a Git LFS pointer: download it again.", path,
-        line, column));
+        "{}:{}: not valid JSON. The file may be cut short or a Git LFS pointer: download it again.", path,
+        place_of(text, std::min(error.byte, text.size()))));
+  } catch (const nlohmann::json::out_of_range&) {
+    throw bad_input(fmt::format("{}: holds a number too large for any use. Download it again.", path));
   }
 }
 

@@ -145,6 +145,9 @@ bool normalize_nfc_where_needed(std::string_view text, std::string& result) {
       }
       end += next.length_bytes;
     }
+    if (previous < position && is_opaque(character_at(text, previous).codepoint)) {
+      previous = position;  // nothing joins such a character, or changes places with it
+    }
     if (!changed) {
       result.clear();
       result.reserve(text.size());
