@@ -17,6 +17,7 @@ Recipe t5_recipe(bool lora) {
   recipe.data.max_length = 15;
   recipe.data.max_target_length = 6;
   recipe.training.learning_rate = 1e-2;
+  recipe.training.adam_epsilon = 1e-3;  // an update in proportion to the gradient, not its sign alone
   if (lora) {
     recipe.lora = LoraSection{.r = 4, .lora_dropout = 0.2};
   }
