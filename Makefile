@@ -15,12 +15,22 @@ ctest = OMP_WAIT_POLICY=passive ctest --test-dir build/$(1) --output-on-failure 
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build demo test test-debug test-slow bench format lint fuzz clean help
+.PHONY: build cuda bundle demo test test-debug test-slow bench format lint fuzz clean help
 
 build:  ## build/release/snug (the default)
 	@$(setup) build
 	@$(call configure,release)
 	@$(call build,release) --target snug
+
+cuda:  ## build/cuda/snug, with the CUDA backend (needs the CUDA 13 toolkit)
+	@$(setup) build
+	@$(call configure,cuda)
+	@$(call build,cuda) --target snug
+
+# With CUDA where there is a compiler for it.
+bundle_preset := $(if $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null),cuda,release)
+bundle: $(if $(filter cuda,$(bundle_preset)),cuda,build)  ## build/bundle: the program and its libraries, for other machines
+	@./tools/bundle.sh build/$(bundle_preset) build/bundle
 
 demo: build  ## plan, fine-tune the embedded model, show text before and after
 	@./tools/demo.sh

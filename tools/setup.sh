@@ -45,6 +45,7 @@ need_build() {
   need libfmt-dev "formats text" has_module fmt
   need libpcre2-dev "splits text for the tokenizers" has_module libpcre2-8
   need libutf8proc-dev "normalises text for the tokenizers" has_module libutf8proc
+  need zlib1g-dev "unpacks compressed files" has_module zlib
 }
 
 need_test() {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,8 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual std::string_view name() const = 0;
+  // The device it found, its free memory and who else uses it, on one line; "" if there is nothing to say.
+  virtual std::string description() const { return ""; }
 
   // "" if there is a kernel for this op on buffers of these dtypes; else what is missing.
   virtual std::string find_unsupported(const Program& program, const Op& op) const = 0;
@@ -58,10 +61,20 @@ class Backend {
   virtual int64_t touched_bytes(Home home) const = 0;
 
   virtual void run(const KernelCall& call) = 0;
+  // `run_ops` calls run() for all ops of a phase. At equal sizes it makes equal calls, so that a backend may
+  // record them and replay the recording instead.
+  virtual void run_phase(std::string_view /*phase*/, const Extents& /*extents*/,
+                         const std::function<void()>& run_ops) {
+    run_ops();
+  }
 
   virtual void upload(void* device, const void* host, int64_t bytes) = 0;
   virtual void download(void* host, const void* device, int64_t bytes) = 0;
   virtual void synchronize() = 0;
+  // wait_for(mark()) returns when all that was asked for before mark() is done; what came later may go on.
+  // The last few marks are kept. For a backend that does everything at once there is nothing to wait for.
+  virtual uint64_t mark() { return 0; }
+  virtual void wait_for(uint64_t /*mark*/) {}
 
   // What the device has in all, and what the driver takes of it before the first allocation.
   virtual int64_t device_total_bytes() const = 0;

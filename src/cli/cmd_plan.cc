@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "backend/cpu/cpu_backend.h"
 #include "cli/commands.h"
+#include "cli/make_backend.h"
 #include "model/locate.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"
@@ -22,10 +22,11 @@ Json alternatives_json(const std::vector<Alternative>& alternatives) {
   return list;
 }
 
-int plan_command(const RecipeArguments& arguments, bool json) {
+int plan_command(const RecipeArguments& arguments, const DeviceArguments& device, bool json) {
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
   ModelSpec spec = locate_model(recipe.model.path).spec;
-  CpuBackend backend;
+  std::unique_ptr<Backend> chosen = make_planning_backend(device, recipe.memory.limit_bytes.has_value());
+  const Backend& backend = *chosen;
   Plan plan = plan_training(recipe, spec, backend);
   std::vector<Alternative> alternatives;
   if (!plan.fits()) {
@@ -52,19 +53,22 @@ int plan_command(const RecipeArguments& arguments, bool json) {
 void add_plan_command(CLI::App& app, Action& action) {
   struct Options {
     RecipeArguments recipe;
+    DeviceArguments device;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("plan", "Every byte of a run, before anything is loaded");
   add_recipe_arguments(*command, options->recipe);
+  add_device_arguments(*command, options->device);
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "\nNeeds the recipe and the model's config.json; no weights, no data.\n"
       "Exit code 0: it fits; 3: it does not.\n"
       "\nExamples:\n  snug plan recipes/ship_log.yml --memory 64MB\n"
       "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json");
-  command->callback(
-      [options, &action] { action = [options] { return plan_command(options->recipe, options->json); }; });
+  command->callback([options, &action] {
+    action = [options] { return plan_command(options->recipe, options->device, options->json); };
+  });
 }
 
 }  // namespace snug

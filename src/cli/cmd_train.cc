@@ -4,8 +4,8 @@
 #include <csignal>
 #include <memory>
 
-#include "backend/cpu/cpu_backend.h"
 #include "cli/commands.h"
+#include "cli/make_backend.h"
 #include "io/atomic_file.h"
 #include "model/locate.h"
 #include "plan/fit.h"
@@ -29,14 +29,23 @@ void print_data(const Dataset& data, const Style& style) {
   fmt::print("  {}   {}\n", style.dim("data"), data.description);
 }
 
-int train_command(const RecipeArguments& arguments, bool json) {
+void print_device(const Backend& backend, const Style& style) {
+  std::string description = backend.description();
+  if (!description.empty()) {
+    fmt::print("  {}   {}\n", style.dim("card"), description);
+  }
+}
+
+int train_command(const RecipeArguments& arguments, const DeviceArguments& device, bool json) {
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
   LocatedModel model = locate_model_files(recipe.model.path);
   const ModelSpec& spec = model.spec;
-  CpuBackend backend;
+  std::unique_ptr<Backend> chosen = make_backend(device);
+  Backend& backend = *chosen;
   Style style = Style::for_stdout();
   Plan plan = plan_training(recipe, spec, backend);
   if (!json) {
+    print_device(backend, style);
     fmt::print("{}\n", plan_report(plan, recipe, spec, style));
   }
   if (!plan.fits()) {
@@ -72,18 +81,21 @@ int train_command(const RecipeArguments& arguments, bool json) {
 void add_train_command(CLI::App& app, Action& action) {
   struct Options {
     RecipeArguments recipe;
+    DeviceArguments device;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("train", "Train by a recipe; writes the adapter or the model");
   add_recipe_arguments(*command, options->recipe);
+  add_device_arguments(*command, options->device);
   command->add_flag("--json", options->json, "Print the summary as JSON at the end, and nothing before");
   command->footer(
       "\nCtrl-C ends the run after the current step and keeps what was learned.\n"
       "\nExamples:\n  snug train recipes/ship_log.yml\n"
       "  snug train recipes/ship_log.yml --memory 2GB --set training.max_steps=20 --set output_dir=runs/try");
-  command->callback(
-      [options, &action] { action = [options] { return train_command(options->recipe, options->json); }; });
+  command->callback([options, &action] {
+    action = [options] { return train_command(options->recipe, options->device, options->json); };
+  });
 }
 
 }  // namespace snug

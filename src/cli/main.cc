@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   snug::add_train_command(app, action);
   snug::add_generate_command(app, action);
   snug::add_synth_command(app, action);
+  snug::add_tokenize_command(app, action);
   snug::add_docs_command(app, action);
   try {
     app.parse(argc, argv);

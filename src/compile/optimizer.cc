@@ -48,7 +48,7 @@ Program build_update(const Program& train, const TrainingSection& training) {
     attributes.weight_decay.push_back(decay_of(parameter, training));
   }
   attributes.has_copies = !copies.empty();
-  BufferId scalars = builder.input("scalars", DType::f32, {fixed(3)});
+  BufferId scalars = builder.input("scalars", DType::f32, {fixed(4)});
   BufferId norm = builder.persistent("metrics.gradient_norm", DType::f32, {fixed(1)}, Role::batch);
   builder.append(OpKind::gradient_norm, "gradient_norm", gradients, {norm});
 

@@ -47,6 +47,10 @@ Tensor Executor::tensor_at(const PhasePlan& phase, BufferId id, const Extents& e
 
 void Executor::run(std::string_view phase_name, const Extents& extents) {
   const PhasePlan& phase = *bound(phase_name).plan;
+  backend_.run_phase(phase_name, extents, [&] { run_ops(phase, extents); });
+}
+
+void Executor::run_ops(const PhasePlan& phase, const Extents& extents) {
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
   for (const Op& op : phase.program.ops) {

@@ -45,6 +45,7 @@ class Executor {
     std::map<std::string, BufferId, std::less<>> buffers;
   };
 
+  void run_ops(const PhasePlan& phase, const Extents& extents);
   const BoundPhase& bound(std::string_view phase) const;
   std::byte* address(const PhasePlan& phase, BufferId id) const;
   Tensor tensor_at(const PhasePlan& phase, BufferId id, const Extents& extents) const;

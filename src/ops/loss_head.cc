@@ -12,8 +12,8 @@ std::string check_inputs(const Program& program, const Op& op) {
   if (x == nullptr || w == nullptr || x->dims.size() != 2 || w->dims.size() != 2) {
     return "needs x [T,D] and W [V,D]";
   }
-  if (attributes_of<LossAttributes>(op).chunk_tokens <= 0) {
-    return "chunk_tokens is not set";
+  if (attributes_of<LossAttributes>(op).chunk_tokens < 0) {
+    return "chunk_tokens is negative";
   }
   return find_mismatch({{"W", w, {w->dims[0], x->dims[1]}},
                         {"targets", input_of(program, op, 2), {x->dims[0]}},

@@ -29,7 +29,7 @@ std::string check_adamw(const Program& program, const Op& op) {
       }
     }
   }
-  return find_mismatch({{"scalars", input_of(program, op, n), {fixed(3)}},
+  return find_mismatch({{"scalars", input_of(program, op, n), {fixed(4)}},
                         {"norm", input_of(program, op, n + 1), {fixed(1)}}});
 }
 

@@ -45,7 +45,7 @@ enum class OpKind : uint8_t {
   copy,                       // x -> y, converting the dtype
   fill,                       // -> each output = value
   gradient_norm,              // gradients... -> norm[1]
-  adamw,                      // gradients (n), scalars[3], norm[1] -> parameters (n), first moments (n),
+  adamw,                      // gradients (n), scalars[4], norm[1] -> parameters (n), first moments (n),
                               // second moments (n), compute copies (n)?; the gradients are cleared
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::adamw) + 1;
@@ -115,7 +115,7 @@ struct DropoutAttributes {
 };
 
 struct LossAttributes {
-  int64_t chunk_tokens = 0;  // rows of logits held at once
+  int64_t chunk_tokens = 0;  // rows of logits held at once; 0: as the backend likes it
 };
 
 struct CacheAttributes {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "io/json.h"
-#include "text/normalizer.h"
 
 namespace snug {
 

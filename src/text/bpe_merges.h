@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "text/word_model.h"
+
 namespace snug {
 
 class BpeMerges {
@@ -17,24 +19,25 @@ class BpeMerges {
   BpeMerges(std::span<const std::pair<std::string, std::string>> merges,
             const std::unordered_map<std::string, int32_t>& vocabulary, const std::string& path);
 
-  // Merges the symbols of one word in place: always the best pair, of equals the leftmost, until none is
-  // left.
-  void apply(std::vector<int32_t>& symbols) const;
+  // Merges scratch.symbols, the symbols of one word, in place: always the best pair, of equals the leftmost,
+  // until none is left.
+  void apply(EncodeScratch& scratch) const;
 
  private:
-  struct Merge {
-    int32_t rank = 0;
+  static constexpr uint32_t kNoRank = UINT32_MAX;
+  struct Slot {
+    uint64_t pair = UINT64_MAX;  // left and right symbol; all ones: empty
+    uint32_t rank = kNoRank;
     int32_t merged = 0;
   };
-  struct PairHash {
-    size_t operator()(uint64_t pair) const;
-  };
 
-  const Merge* find(int32_t left, int32_t right) const;
+  const Slot& find(int32_t left, int32_t right) const;
+  void insert(uint64_t pair, uint32_t rank, int32_t merged);
   void apply_by_scan(std::vector<int32_t>& symbols) const;
-  void apply_by_queue(std::vector<int32_t>& symbols) const;
+  void apply_by_queue(EncodeScratch& scratch) const;
 
-  std::unordered_map<uint64_t, Merge, PairHash> merges_;
+  std::vector<Slot> slots_;  // open addressing, at most half full
+  uint64_t mask_ = 0;
 };
 
 }  // namespace snug

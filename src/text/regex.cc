@@ -55,7 +55,7 @@ void Regex::FreeCode::operator()(pcre2_real_code_8* code) const {
 }
 
 Regex::Regex(const std::string& pattern, const std::string& where)
-    : Regex(with_unicode_white_space(pattern), PCRE2_UCP, where) {}
+    : Regex(with_unicode_white_space(pattern), PCRE2_UCP | PCRE2_MULTILINE, where) {}
 
 Regex Regex::literal(const std::string& text, const std::string& where) {
   return Regex(text, PCRE2_LITERAL, where);
@@ -75,22 +75,8 @@ Regex::Regex(const std::string& pattern, uint32_t options, const std::string& wh
 }
 
 void Regex::split(std::string_view text, const Visitor& visit) const {
-  while (!text.empty()) {
-    size_t valid = valid_utf8_prefix_bytes(text);
-    if (valid > 0) {
-      split_valid(text.substr(0, valid), visit);
-    }
-    if (valid < text.size()) {
-      visit(text.substr(valid, 1), false);
-      ++valid;
-    }
-    text.remove_prefix(valid);
-  }
-}
-
-void Regex::split_valid(std::string_view text, const Visitor& visit) const {
-  std::unique_ptr<pcre2_match_data, FreeMatch> match(
-      pcre2_match_data_create_from_pattern(code_.get(), nullptr));
+  // Only the bounds of the whole match are asked for, so one object a thread serves every pattern.
+  thread_local std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create(1, nullptr));
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   size_t done = 0;    // everything before it has been visited
   size_t search = 0;  // where the next match may start

@@ -17,14 +17,13 @@ class Regex {
   // Finds `text` itself, whatever characters it holds.
   static Regex literal(const std::string& text, const std::string& where);
 
-  // Cuts `text` into matches and what lies between them, in order, without losing a byte and without empty
-  // pieces. A byte that is not UTF-8 is a piece of its own that matches nothing.
+  // Cuts `text`, which must be UTF-8, into matches and what lies between them, in order, without losing a
+  // byte and without empty pieces.
   using Visitor = std::function<void(std::string_view piece, bool is_match)>;
   void split(std::string_view text, const Visitor& visit) const;
 
  private:
   Regex(const std::string& pattern, uint32_t options, const std::string& where);
-  void split_valid(std::string_view text, const Visitor& visit) const;
 
   struct FreeCode {
     void operator()(pcre2_real_code_8* code) const;

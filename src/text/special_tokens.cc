@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "io/printable.h"
 
 namespace snug {
 
@@ -67,8 +68,8 @@ struct ConfigFiles {
 };
 
 // The tokenizer's own word comes first; a null there means that there is none.
-std::optional<int32_t> find_id(const ConfigFiles& configs, const std::string& name,
-                               const PieceLookup& id_of) {
+std::optional<int32_t> find_id(const ConfigFiles& configs, const std::string& name, const PieceLookup& id_of,
+                               std::optional<int32_t> fallback) {
   auto own = configs.tokenizer.find(name);
   if (own != configs.tokenizer.end()) {
     if (own->is_null()) {
@@ -84,7 +85,7 @@ std::optional<int32_t> find_id(const ConfigFiles& configs, const std::string& na
       return ids.front();
     }
   }
-  return std::nullopt;
+  return fallback;
 }
 
 // {"type": "TemplateProcessing", "single": [{"SpecialToken": ...}, {"Sequence": ...}, ...], "special_tokens":
@@ -118,6 +119,17 @@ void read_template(const Json& description, const std::string& path, SpecialToke
   }
 }
 
+// "cls": ["<s>", 0]
+int32_t id_of_pair(const Json& description, const std::string& key, const std::string& path) {
+  auto pair = description.find(key);
+  bool good = pair != description.end() && pair->is_array() && pair->size() == 2;
+  std::vector<int32_t> ids = good ? ids_at(Json{{key, (*pair)[1]}}, key, path) : std::vector<int32_t>{};
+  if (ids.size() != 1) {
+    throw bad_input(fmt::format("{}: the post_processor's \"{}\" must be [\"token\", id].", path, key));
+  }
+  return ids[0];
+}
+
 void read_post_processor(const Json& description, const std::string& path, SpecialTokens& tokens) {
   if (description.is_null()) {
     return;
@@ -130,11 +142,14 @@ void read_post_processor(const Json& description, const std::string& path, Speci
     for (const Json& part : description["processors"]) {
       read_post_processor(part, path, tokens);
     }
+  } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+    tokens.opening_ids.push_back(id_of_pair(description, "cls", path));
+    tokens.closing_ids.push_back(id_of_pair(description, "sep", path));
   } else if (type != "ByteLevel") {  // ByteLevel moves offsets only, which nobody here asks for
     throw bad_input(fmt::format(
-        "{}: the post_processor '{}' is not supported; snug knows TemplateProcessing, ByteLevel and "
-        "sequences of these.",
-        path, type));
+        "{}: the post_processor '{}' is not supported; snug knows TemplateProcessing, BertProcessing, "
+        "RobertaProcessing, ByteLevel and sequences of these.",
+        path, printable(type)));
   }
 }
 
@@ -168,8 +183,8 @@ SpecialTokens read_special_tokens(const std::filesystem::path& folder, const Tok
                                   const PieceLookup& id_of) {
   ConfigFiles configs{.folder = folder};
   SpecialTokens tokens;
-  tokens.bos_id = find_id(configs, "bos_token", id_of);
-  tokens.eos_id = find_id(configs, "eos_token", id_of);
+  tokens.bos_id = find_id(configs, "bos_token", id_of, file.bos_id);
+  tokens.eos_id = find_id(configs, "eos_token", id_of, file.eos_id);
   if (tokens.eos_id) {
     tokens.stop_ids.push_back(*tokens.eos_id);
   }

@@ -11,7 +11,9 @@ std::string StreamDecoder::push(int32_t id) {
   if (skip_special_tokens_ && tokenizer_.is_special(id)) {
     return "";
   }
-  waiting_ += tokenizer_.bytes(id);
+  std::string bytes = tokenizer_.bytes(id, at_start_);
+  at_start_ = at_start_ && tokenizer_.piece(id).empty();
+  waiting_ += bytes;
   size_t printable = 0;
   while (printable < waiting_.size()) {
     Utf8Unit unit = first_utf8_unit(std::string_view(waiting_).substr(printable));
@@ -26,6 +28,7 @@ std::string StreamDecoder::push(int32_t id) {
 }
 
 std::string StreamDecoder::finish() {
+  at_start_ = true;
   return replace_invalid_utf8(std::exchange(waiting_, ""));
 }
 

@@ -23,6 +23,7 @@ class StreamDecoder {
  private:
   const Tokenizer& tokenizer_;
   bool skip_special_tokens_;
+  bool at_start_ = true;
   std::string waiting_;  // the first bytes of one character
 };
 

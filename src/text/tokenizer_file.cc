@@ -5,10 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
-#include "io/atomic_file.h"
 #include "io/printable.h"
+#include "text/packed_file.h"
 
 namespace snug {
 
@@ -46,6 +47,24 @@ std::unordered_map<std::string, int32_t> read_vocabulary(const LargeJson& entrie
   return vocabulary;
 }
 
+// A Unigram vocabulary is a list of ["piece", score], by id.
+void read_scored_pieces(const LargeJson& entries, TokenizerFile& file) {
+  if (static_cast<int64_t>(entries.size()) > kMaxTokenId) {
+    throw bad_input(fmt::format("{}: the vocabulary has {} entries; at most {} are read.", file.path,
+                                entries.size(), kMaxTokenId));
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const LargeJson& entry = entries[i];
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
+      throw bad_input(fmt::format("{}: vocabulary entry {} is {}; it must be [\"piece\", score].", file.path,
+                                  i, printable(entry.dump())));
+    }
+    file.scored_pieces.emplace_back(entry[0].get<std::string>(),
+                                    score_as_in_reference(entry[1].get<double>()));
+    file.vocabulary[file.scored_pieces.back().first] = static_cast<int32_t>(i);
+  }
+}
+
 // A merge is written "a b" in older files and ["a", "b"] in newer ones.
 std::pair<std::string, std::string> read_merge(const LargeJson& entry, size_t index,
                                                const std::string& path) {
@@ -72,10 +91,32 @@ std::string model_type_of(const LargeJson& model) {
   if (model.contains("merges")) {
     return "BPE";
   }
-  return model.contains("unk_id") ? "Unigram" : "";
+  return model.contains("vocab") && model["vocab"].is_array() ? "Unigram" : "";
 }
 
 }  // namespace
+
+double score_as_in_reference(double exact) {
+  std::string text = fmt::format("{}", std::abs(exact));  // the shortest digits, which is what files hold
+  size_t exponent_mark = text.find('e');
+  int exponent = exponent_mark == std::string::npos ? 0 : std::stoi(text.substr(exponent_mark + 1));
+  uint64_t digits = 0;
+  bool in_fraction = false;
+  for (char c : std::string_view(text).substr(0, exponent_mark)) {
+    if (c == '.') {
+      in_fraction = true;
+    } else {
+      digits = digits * 10 + static_cast<uint64_t>(c - '0');
+      exponent -= in_fraction ? 1 : 0;
+    }
+  }
+  if (text.size() > 19 || std::abs(exponent) > 22) {
+    return exact;
+  }
+  double power = std::pow(10.0, std::abs(exponent));
+  double value = exponent < 0 ? static_cast<double>(digits) / power : static_cast<double>(digits) * power;
+  return std::signbit(exact) ? -value : value;
+}
 
 const Json& TokenizerFile::part(const std::string& key) const {
   static const Json kNothing;
@@ -83,10 +124,10 @@ const Json& TokenizerFile::part(const std::string& key) const {
   return found == document.end() ? kNothing : *found;
 }
 
-TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
+TokenizerFile parse_tokenizer_file(const std::string& text, const std::string& path) {
   TokenizerFile file;
-  file.path = path.string();
-  LargeJson large = parse_large(read_text_file(path), file.path);
+  file.path = path;
+  LargeJson large = parse_large(text, file.path);
   if (!large.is_object() || !large.contains("model") || !large["model"].is_object()) {
     throw bad_input(
         fmt::format("{}: no object \"model\"; this is not a Hugging Face tokenizer.json.", file.path));
@@ -95,6 +136,8 @@ TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
   file.model_type = model_type_of(model);
   if (model.contains("vocab") && model["vocab"].is_object()) {
     file.vocabulary = read_vocabulary(model["vocab"], file.path);
+  } else if (model.contains("vocab") && model["vocab"].is_array()) {
+    read_scored_pieces(model["vocab"], file);
   }
   if (model.contains("merges") && model["merges"].is_array()) {
     const LargeJson& merges = model["merges"];
@@ -107,6 +150,10 @@ TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
   model.erase("merges");
   file.document = Json(large);
   return file;
+}
+
+TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
+  return parse_tokenizer_file(read_packed_file(path), path.string());
 }
 
 }  // namespace snug

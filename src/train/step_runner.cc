@@ -19,7 +19,15 @@ Extents extents_of(const Batch& batch) {
   return extents;
 }
 
+bool computes_in_fp16(const Plan& plan) {
+  const std::vector<Buffer>& buffers = plan.phase(kTrainPhase).program.buffers;
+  return std::any_of(buffers.begin(), buffers.end(), [](const Buffer& b) { return b.dtype == DType::f16; });
+}
+
 }  // namespace
+
+StepRunner::StepRunner(Executor& executor, const TrainingSection& training)
+    : executor_(executor), training_(training), loss_scale_(computes_in_fp16(executor.plan())) {}
 
 void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, float scale) {
   executor_.write_values<int32_t>(phase, "ids", batch.ids);
@@ -50,7 +58,7 @@ double StepRunner::accumulate_gradients(const std::vector<Batch>& micro_batches,
     targets += batch.target_count;
   }
   // Dividing by the targets of the whole effective batch makes the split into micro-batches invisible.
-  float scale = 1.0F / static_cast<float>(std::max<int64_t>(targets, 1));
+  float scale = loss_scale_.value() / static_cast<float>(std::max<int64_t>(targets, 1));
   int64_t first_token = 0;
   int64_t first_source_token = 0;
   auto seed_masks = [&](const char* name, int64_t first) {
@@ -72,17 +80,20 @@ double StepRunner::accumulate_gradients(const std::vector<Batch>& micro_batches,
 StepResult StepRunner::run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps) {
   StepResult result;
   result.loss = accumulate_gradients(micro_batches, step);
-  auto updates = static_cast<double>(step + 1);
-  const std::array<float, 3> scalars = {
+  auto updates = static_cast<double>(step + 1 - skipped_updates_);
+  const std::array<float, 4> scalars = {
       static_cast<float>(learning_rate(training_, step, total_steps)),
       static_cast<float>(1.0 - std::pow(training_.adam_beta1, updates)),
       static_cast<float>(1.0 - std::pow(training_.adam_beta2, updates)),
+      1.0F / loss_scale_.value(),
   };
   executor_.write_values<float>(kUpdatePhase, "scalars", scalars);
   executor_.run(kUpdatePhase, {});
   float norm = 0;
   executor_.read(kUpdatePhase, "metrics.gradient_norm", std::as_writable_bytes(std::span(&norm, 1)));
-  result.gradient_norm = norm;
+  result.gradient_norm = norm / loss_scale_.value();
+  skipped_updates_ += std::isfinite(norm) ? 0 : 1;
+  loss_scale_.after_step(std::isfinite(norm));
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "model/locate.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
+#include "train/loss_scale.h"
 
 namespace snug {
 
@@ -73,16 +74,16 @@ TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend
 // The loop's two moves, also for tests: one optimizer step, and the mean loss over all batches.
 struct StepResult {
   double loss = 0;
-  double gradient_norm = 0;
+  double gradient_norm = 0;  // not finite: the update was skipped
 };
 class StepRunner {
  public:
-  StepRunner(Executor& executor, const TrainingSection& training)
-      : executor_(executor), training_(training) {}
-  // Gradients of all micro-batches, without the update. Returns the mean loss.
+  StepRunner(Executor& executor, const TrainingSection& training);
+  // Gradients of all micro-batches, times loss_scale(), without the update. Returns the mean loss.
   double accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step);
   StepResult run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
   EvaluationMetrics evaluate(const Dataset& dataset);
+  float loss_scale() const { return loss_scale_.value(); }
 
  private:
   double loss_sum_and_reset();
@@ -90,6 +91,8 @@ class StepRunner {
 
   Executor& executor_;
   const TrainingSection& training_;
+  LossScale loss_scale_;
+  int64_t skipped_updates_ = 0;
 };
 
 }  // namespace snug

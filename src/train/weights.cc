@@ -4,10 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
+#include <optional>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/threads.h"
 #include "compile/optimizer.h"
 #include "compile/phases.h"
 #include "train/initialize.h"
@@ -36,13 +40,45 @@ std::string name_in(const SafetensorsSet& files, const TensorPart& part) {
   return found == part.names.end() ? "" : *found;
 }
 
+// The staging buffer in two halves: one is filled while the other is on its way to the device.
+class Staging {
+ public:
+  explicit Staging(Executor& executor)
+      : backend_(executor.backend()), memory_(executor.tensor(kLoadPhase, "staging")) {}
+
+  int64_t half_bytes() const { return memory_.elements() / 2 / kAlignment * kAlignment; }
+  // The half to fill next, when what it held has arrived.
+  std::byte* next() {
+    half_ = 1 - half_;
+    if (marks_[half_]) {
+      backend_.wait_for(*marks_[half_]);
+    }
+    return memory_.as<std::byte>() + static_cast<int64_t>(half_) * half_bytes();
+  }
+  void send(void* target, const std::byte* half, int64_t bytes) {
+    backend_.upload(target, half, bytes);
+    marks_[half_] = backend_.mark();
+  }
+  // For use of the whole at once; nothing is on its way then.
+  const Tensor& whole() {
+    backend_.synchronize();
+    return memory_;
+  }
+
+ private:
+  Backend& backend_;
+  Tensor memory_;
+  size_t half_ = 0;
+  std::array<std::optional<uint64_t>, 2> marks_;
+};
+
 // Writes fp32 values, made piece by piece by `make`, to rows of a buffer and to its master.
 using MakeValues = std::function<void(std::span<float> values)>;
 
 class Placer {
  public:
-  Placer(Executor& executor, const Buffer& buffer)
-      : executor_(executor), staging_(executor.tensor(kLoadPhase, "staging")) {
+  Placer(Executor& executor, Staging& staging, const Buffer& buffer)
+      : backend_(executor.backend()), staging_(staging) {
     targets_.push_back(executor.tensor(kLoadPhase, buffer.name));
     std::string master = master_name(buffer);
     if (master != buffer.name && executor.has(kLoadPhase, master)) {
@@ -50,44 +86,47 @@ class Placer {
     }
   }
 
-  // Elements [first, first + count) of the buffer from a file's bytes, in pieces that fit the staging buffer.
+  // Elements [first, first + count) of the buffer from a file's bytes, in pieces that fit half the staging.
   void place(int64_t first, int64_t count, DType from, const std::byte* source) {
     for (const Tensor& target : targets_) {
-      int64_t piece = staging_.elements() / size_of(target.dtype);
+      int64_t piece = staging_.half_bytes() / size_of(target.dtype);
       for (int64_t done = 0; done < count; done += piece) {
         int64_t now = std::min(piece, count - done);
-        convert(from, source + done * size_of(from), target.dtype, staging_.data, now);
-        send(target, first + done, now);
+        std::byte* half = staging_.next();
+        const std::byte* piece_source = source + done * size_of(from);
+        parallel_for(now, kCopyGrain, [&](int64_t begin, int64_t end) {
+          convert(from, piece_source + begin * size_of(from), target.dtype,
+                  half + begin * size_of(target.dtype), end - begin);
+        });
+        staging_.send(target.as<std::byte>() + (first + done) * size_of(target.dtype), half,
+                      now * size_of(target.dtype));
       }
     }
   }
 
   void place(int64_t first, int64_t count, const MakeValues& make) {
     // Half of the staging buffer holds the values, the other half what they are converted to.
-    int64_t piece = staging_.elements() / 2 / size_of(DType::f32);
+    const Tensor& staging = staging_.whole();
+    int64_t piece = staging.elements() / 2 / size_of(DType::f32);
     SNUG_CHECK(piece > 0, "the staging buffer is too small");
-    auto* values = staging_.as<float>();
+    auto* values = staging.as<float>();
     for (int64_t done = 0; done < count; done += piece) {
       int64_t now = std::min(piece, count - done);
       make({values, static_cast<size_t>(now)});
       for (const Tensor& target : targets_) {
         convert(DType::f32, values, target.dtype, values + piece, now);
-        executor_.backend().upload(target.as<std::byte>() + (first + done) * size_of(target.dtype),
-                                   values + piece, now * size_of(target.dtype));
-        executor_.backend().synchronize();
+        backend_.upload(target.as<std::byte>() + (first + done) * size_of(target.dtype), values + piece,
+                        now * size_of(target.dtype));
+        backend_.synchronize();
       }
     }
   }
 
  private:
-  void send(const Tensor& target, int64_t first, int64_t count) {
-    executor_.backend().upload(target.as<std::byte>() + first * size_of(target.dtype), staging_.data,
-                               count * size_of(target.dtype));
-    executor_.backend().synchronize();  // the staging buffer is filled again next
-  }
+  static constexpr int64_t kCopyGrain = int64_t{1} << 16;
 
-  Executor& executor_;
-  Tensor staging_;
+  Backend& backend_;
+  Staging& staging_;
   std::vector<Tensor> targets_;
 };
 
@@ -140,8 +179,9 @@ void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, c
 }
 
 void load_tensors(Executor& executor, Role role, const SafetensorsSet& files) {
+  Staging staging(executor);
   for (const Buffer* buffer : file_buffers(executor.plan(), role)) {
-    Placer placer(executor, *buffer);
+    Placer placer(executor, staging, *buffer);
     int64_t columns = columns_of(*buffer);
     for (const TensorPart& part : buffer->parts) {
       TensorBytes tensor = files.find(name_in(files, part));
@@ -149,6 +189,7 @@ void load_tensors(Executor& executor, Role role, const SafetensorsSet& files) {
       files.release(tensor.bytes);
     }
   }
+  executor.backend().synchronize();
 }
 
 void load_constants(Executor& executor) {
@@ -161,8 +202,9 @@ void load_constants(Executor& executor) {
 }
 
 void initialize_weights(Executor& executor, const ModelSpec& spec, uint64_t seed) {
+  Staging staging(executor);
   for (const Buffer* buffer : file_buffers(executor.plan(), Role::base_weights)) {
-    Placer placer(executor, *buffer);
+    Placer placer(executor, staging, *buffer);
     for (const TensorPart& part : buffer->parts) {
       initialize_part(placer, *buffer, part, weight_initializer(*buffer, part, spec), seed);
     }
@@ -170,8 +212,9 @@ void initialize_weights(Executor& executor, const ModelSpec& spec, uint64_t seed
 }
 
 void initialize_adapters(Executor& executor, uint64_t seed) {
+  Staging staging(executor);
   for (const Buffer* buffer : file_buffers(executor.plan(), Role::adapters)) {
-    Placer placer(executor, *buffer);
+    Placer placer(executor, staging, *buffer);
     for (const TensorPart& part : buffer->parts) {
       initialize_part(placer, *buffer, part, adapter_initializer(*buffer, part), seed);
     }

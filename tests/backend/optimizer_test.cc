@@ -35,7 +35,7 @@ Program update_program(float max_norm, std::optional<DType> copies) {
     }
   }
   BufferId norm = builder.temporary("norm", DType::f32, {fixed(1)});
-  BufferId scalars = builder.input("scalars", DType::f32, {fixed(3)});
+  BufferId scalars = builder.input("scalars", DType::f32, {fixed(4)});
   builder.append(OpKind::gradient_norm, "norm", gradients, {norm});
   std::vector<BufferId> inputs = gradients;
   inputs.push_back(scalars);
@@ -103,7 +103,7 @@ void run_steps(float max_norm, std::optional<DType> copies) {
       }
     }
     runner.set("scalars", {static_cast<float>(learning_rate), static_cast<float>(1 - std::pow(kBeta1, t)),
-                           static_cast<float>(1 - std::pow(kBeta2, t))});
+                           static_cast<float>(1 - std::pow(kBeta2, t)), 1.0F});
     runner.run();
     reference.step(gradients, t, learning_rate, static_cast<double>(max_norm));
     EXPECT_NEAR(runner.get("norm")[0], std::sqrt(squares), 1e-6 * std::sqrt(squares));
@@ -133,6 +133,27 @@ TEST(Adamw, WritesComputeCopies) {
   run_steps(0, DType::f32);
 }
 
+TEST(Adamw, TakesTheLossScaleOut) {
+  auto parameters_with = [](float scale) {
+    OpRunner runner(update_program(1.0F, std::nullopt));
+    for (size_t i = 0; i < kSizes.size(); ++i) {
+      std::vector<float> gradient = random_values(kSizes[i], i);
+      for (float& value : gradient) {
+        value *= scale;
+      }
+      runner.set(numbered("gradient", i), gradient);
+      for (const char* stem : {"parameter", "first", "second"}) {
+        runner.set(numbered(stem, i), std::vector<float>(static_cast<size_t>(kSizes[i]), 0.5F));
+      }
+    }
+    runner.set("scalars", {0.1F, 0.1F, 0.1F, 1.0F / scale});
+    runner.run();
+    return runner.get("parameter1");
+  };
+  // By a power of two, nothing is rounded differently but the 1e-6 in the clipping.
+  expect_close(parameters_with(1024.0F), parameters_with(1.0F), 1e-6);
+}
+
 TEST(Adamw, SkipsTheUpdateWhenTheGradientsAreNotFinite) {
   for (float poison : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     OpRunner runner(update_program(1.0F, DType::bf16));
@@ -144,7 +165,7 @@ TEST(Adamw, SkipsTheUpdateWhenTheGradientsAreNotFinite) {
     std::vector<float> gradient = random_values(kSizes[1], 4);
     gradient[39999] = poison;
     runner.set("gradient1", gradient);
-    runner.set("scalars", {0.1F, 0.1F, 0.1F});
+    runner.set("scalars", {0.1F, 0.1F, 0.1F, 1.0F});
     runner.run();
     for (size_t i = 0; i < kSizes.size(); ++i) {
       std::vector<float> before = random_values(kSizes[i], i);
@@ -165,7 +186,7 @@ TEST(GradientNorm, IsTheSameOnAnyNumberOfThreads) {
     for (size_t i = 0; i < kSizes.size(); ++i) {
       runner.set(numbered("gradient", i), random_values(kSizes[i], i));
     }
-    runner.set("scalars", {0.1F, 0.1F, 0.1F});
+    runner.set("scalars", {0.1F, 0.1F, 0.1F, 1.0F});
     runner.run();
     set_thread_count(0);
     return runner.get("norm")[0];

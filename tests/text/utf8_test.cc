@@ -4,7 +4,7 @@
 #include "base/utf8.h"
 #include "text/byte_alphabet.h"
 #include "text/character_class.h"
-#include "text/normalizer.h"
+#include "text/unicode_forms.h"
 
 namespace snug {
 namespace {
@@ -70,14 +70,14 @@ TEST(ByteAlphabet, IsTheOneOfGpt2) {
   EXPECT_EQ(bytes_of_piece("\u4E2D"), std::nullopt);
 }
 
-TEST(Nfc, ComposesAndKeepsInvalidBytes) {
+TEST(Nfc, ComposesAndReplacesInvalidBytes) {
   EXPECT_EQ(normalize_nfc("e\u0301"), "\u00E9");
   EXPECT_EQ(normalize_nfc("Vie\u0302\u0323t"), "Vi\u1EC7t");
   EXPECT_EQ(normalize_nfc("\u1112\u1161\u11AB"), "\uD55C");
   EXPECT_EQ(normalize_nfc("\u2126"), "\u03A9");  // the ohm sign is a Greek letter
   EXPECT_EQ(normalize_nfc("\xFF"
                           "e\u0301\xC3"),
-            "\xFF\u00E9\xC3");
+            "\uFFFD\u00E9\uFFFD");
   EXPECT_EQ(normalize_nfc(std::string("a\0b\u0300", 5)), std::string("a\0b\u0300", 5));
 }
 

@@ -23,8 +23,11 @@ struct Chunk {
   std::span<std::byte> rest{};  // for the GEMMs
 };
 
-int64_t chunk_rows(const Op& op, int64_t tokens) {
-  return std::min(attributes_of<LossAttributes>(op).chunk_tokens, tokens);
+// Left to the backend: about 16 MiB of logits, which keeps the product efficient and the cache warm.
+int64_t chunk_rows(const Op& op, int64_t tokens, int64_t vocabulary) {
+  int64_t asked = attributes_of<LossAttributes>(op).chunk_tokens;
+  int64_t rows = asked > 0 ? asked : std::max<int64_t>(32, (int64_t{16} << 20) / (4 * vocabulary));
+  return std::min(rows, tokens);
 }
 
 Chunk take_chunk(const KernelCall& call, int64_t rows, bool with_gradient) {
@@ -43,8 +46,8 @@ Chunk take_chunk(const KernelCall& call, int64_t rows, bool with_gradient) {
 int64_t workspace_of(const Program& program, const Op& op, bool with_gradient) {
   const Buffer& x = program.buffer(op.inputs[0]);
   const Buffer& weight = program.buffer(op.inputs[1]);
-  int64_t rows = chunk_rows(op, x.dims[0].max);
   int64_t vocabulary = weight.dims[0].max;
+  int64_t rows = chunk_rows(op, x.dims[0].max, vocabulary);
   int64_t width = weight.dims[1].max;
   int64_t bytes = padded_bytes_of<float>(rows * vocabulary) + padded_bytes_of<float>(rows * width) +
                   padded_bytes_of<double>(rows) + padded_bytes_of<int32_t>(rows);
@@ -186,7 +189,7 @@ void clear(const Tensor& tensor) {
 template <bool kGradient>
 void run_chunks(const KernelCall& call) {
   const Tensor& x = call.inputs[0];
-  int64_t capacity = chunk_rows(call.op, x.rows());
+  int64_t capacity = chunk_rows(call.op, x.rows(), call.inputs[1].rows());
   Chunk chunk = take_chunk(call, capacity, kGradient);
   bool accumulate_weight = call.op.accumulates_output(2);
   double sum = 0;

@@ -46,7 +46,7 @@ void for_each_block(std::span<const Tensor> tensors, const Body& body) {
 }
 
 struct Update {
-  float gradient_scale;  // clipping
+  float gradient_scale;  // takes the loss scale out, and clips
   float beta1;
   float beta2;
   float one_minus_beta1;
@@ -97,7 +97,8 @@ float clip_coefficient(float norm, float max_norm) {
 
 Update make_update(const AdamwAttributes& attributes, const float* scalars, float norm) {
   // 1 - beta in double: in fp32 the difference would lose most of its digits.
-  return {.gradient_scale = clip_coefficient(norm, attributes.max_norm),
+  float unscale = scalars[3];
+  return {.gradient_scale = clip_coefficient(norm * unscale, attributes.max_norm) * unscale,
           .beta1 = static_cast<float>(attributes.beta1),
           .beta2 = static_cast<float>(attributes.beta2),
           .one_minus_beta1 = static_cast<float>(1.0 - attributes.beta1),

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""The peer: transformers + PEFT (Liger's kernels too, if asked) on the same case as train_gpu.
+
+Random weights at the published shape, random tokens, fused AdamW. Prints one line "PEER {json}".
+  peer.py --model Qwen/Qwen2.5-7B-Instruct --batch 4 --length 2048 [--rank 128] [--dtype bf16]
+          [--checkpointing] [--liger] [--target 256] [--steps 6]
+PEER_PATH names a folder with peft and liger_kernel where they are not installed.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.environ.get("PEER_PATH", "."))
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+DECODERS = {
+    "Qwen/Qwen2.5-7B-Instruct": ("Qwen2", "qwen2", dict(
+        vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_hidden_layers=28,
+        num_attention_heads=28, num_key_value_heads=4, rope_theta=1e6, max_position_embeddings=32768,
+        tie_word_embeddings=False)),
+    "Qwen/Qwen2.5-3B-Instruct": ("Qwen2", "qwen2", dict(
+        vocab_size=151936, hidden_size=2048, intermediate_size=11008, num_hidden_layers=36,
+        num_attention_heads=16, num_key_value_heads=2, rope_theta=1e6, max_position_embeddings=32768,
+        tie_word_embeddings=True)),
+    "deepseek-ai/deepseek-llm-7b-base": ("Llama", "llama", dict(
+        vocab_size=102400, hidden_size=4096, intermediate_size=11008, num_hidden_layers=30,
+        num_attention_heads=32, num_key_value_heads=32, max_position_embeddings=4096)),
+}
+FLAN_T5_XL = dict(vocab_size=32128, d_model=2048, d_kv=64, d_ff=5120, num_layers=24, num_heads=32,
+                  feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0,
+                  dropout_rate=0.0)
+
+
+def make_model(options, dtype):
+    torch.set_default_dtype(dtype)
+    with torch.device("cuda"):
+        if options.model == "google/flan-t5-xl":
+            model = transformers.T5ForConditionalGeneration(transformers.T5Config(**FLAN_T5_XL))
+        else:
+            family, liger_name, shape = DECODERS[options.model]
+            if options.liger:
+                import liger_kernel.transformers as liger
+
+                getattr(liger, f"apply_liger_kernel_to_{liger_name}")()
+            config = getattr(transformers, f"{family}Config")(**shape)
+            model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    torch.set_default_dtype(torch.float32)
+    model.config.use_cache = False
+    if options.checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if options.rank > 0:
+        import peft
+
+        model.requires_grad_(False)
+        if options.checkpointing:
+            model.enable_input_require_grads()
+        linears = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj".split()
+        model = peft.get_peft_model(model, peft.LoraConfig(
+            r=options.rank, lora_alpha=2 * options.rank, lora_dropout=0.0, target_modules=linears,
+            task_type="CAUSAL_LM"))
+    return model.train()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--length", type=int, default=2048)
+    parser.add_argument("--target", type=int, default=0)
+    parser.add_argument("--rank", type=int, default=128)
+    parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--checkpointing", action="store_true")
+    parser.add_argument("--liger", action="store_true")
+    options = parser.parse_args()
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[options.dtype]
+    torch.manual_seed(0)
+    model = make_model(options, dtype)
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trainable, lr=1e-4, fused=True)
+    vocabulary = model.config.vocab_size
+    seconds = []
+    for _ in range(options.steps):
+        ids = torch.randint(0, vocabulary, (options.batch, options.length), device="cuda")
+        labels = ids
+        if options.target:
+            labels = torch.randint(0, vocabulary, (options.batch, options.target), device="cuda")
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        with torch.autocast("cuda", dtype=dtype, enabled=options.rank > 0):
+            loss = model(input_ids=ids, labels=labels).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    median = statistics.median(seconds[2:])
+    free, total = torch.cuda.mem_get_info()
+    tokens = options.batch * (options.length + options.target)
+    print("PEER " + json.dumps(dict(
+        vars(options), tok_s=tokens / median, step_s=median, loss=loss.item(),
+        driver_GiB=(total - free) / 2**30,
+        peak_allocated_GiB=torch.cuda.max_memory_allocated() / 2**30)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# snug and its peer on the same cases, one after the other in one call, and a table of both.
+#
+#   bench/gpu/run.sh [case...]      cases: A B C C2 E E2; default: all
+#   TRAIN_GPU  the benchmark program (default build/cuda/train_gpu)
+#   PYTHON     the python that has torch and transformers; "" leaves the peer out
+#   PEER_PATH  a folder with peft and liger_kernel, where they are not installed
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+train_gpu=${TRAIN_GPU:-build/cuda/train_gpu}
+python=${PYTHON-python3}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+snug() { "$train_gpu" "$@" | tee -a "$log"; }
+peer() {
+  if [[ -n $python ]]; then
+    "$python" bench/gpu/peer.py "$@" 2>/dev/null | tee -a "$log" || echo "peer failed: $*" >&2
+  fi
+}
+case_of() { echo "CASE $1" | tee -a "$log"; }
+
+qwen=Qwen/Qwen2.5-7B-Instruct
+t5=google/flan-t5-xl
+for name in "${@:-A B C C2 E E2}"; do
+  for one in $name; do
+    case_of "$one"
+    case $one in
+      A)
+        snug model=$qwen batch=4 length=2048
+        peer --model $qwen --batch 4 --length 2048
+        peer --model $qwen --batch 4 --length 2048 --liger
+        ;;
+      B)
+        snug model=$qwen batch=4 length=2048 recompute=fit memory=23.6GiB chunk=512
+        peer --model $qwen --batch 4 --length 2048 --checkpointing --liger
+        ;;
+      C)
+        snug model=$qwen batch=1 length=512 recompute=fit memory=23.6GiB chunk=512
+        peer --model $qwen --batch 1 --length 512 --checkpointing
+        ;;
+      C2)
+        snug model=$qwen batch=1 length=2048 recompute=fit memory=23.6GiB chunk=512
+        peer --model $qwen --batch 1 --length 2048 --checkpointing --liger
+        ;;
+      E)
+        snug model=$t5 batch=8 length=512 target=256 rank=0 recompute=fit memory=31.3GiB
+        peer --model $t5 --batch 8 --length 512 --target 256 --rank 0 --checkpointing
+        ;;
+      E2)
+        snug model=$t5 batch=8 length=512 target=256 rank=0
+        peer --model $t5 --batch 8 --length 512 --target 256 --rank 0
+        ;;
+      *)
+        echo "run.sh: no case \"$one\"" >&2
+        exit 2
+        ;;
+    esac
+  done
+done
+python3 bench/gpu/table.py <"$log"

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Reads lines "SNUG {json}" and "PEER {json}" and prints one table: a row a run, snug's ratio to the best peer of
+the same case, the share of what the card allows, and memory as the driver and as the plan have it."""
+
+import json
+import sys
+
+
+def main():
+    rows = []
+    for line in sys.stdin:
+        kind, _, text = line.partition(" ")
+        if kind == "CASE":
+            case = text.strip()
+        elif kind in ("SNUG", "PEER"):
+            rows.append((case, kind, json.loads(text)))
+    print("| case | stack | tokens/s | to best peer | share of limit | driver, GiB | planned, GiB |")
+    print("|---|---|---|---|---|---|---|")
+    for case, kind, row in rows:
+        peers = [other["tok_s"] for name, which, other in rows if name == case and which == "PEER"]
+        if kind == "PEER":
+            name = "transformers" + (" + PEFT" if row["rank"] else "") + (" + Liger" if row["liger"] else "")
+            print(f"| {case} | {name} | {row['tok_s']:,.0f} | | | {row['driver_GiB']:.1f} | |")
+        else:
+            ratio = f"{row['tok_s'] / max(peers):.2f}" if peers else ""
+            print(f"| {case} | snug, recompute: {row['recompute']} | {row['tok_s']:,.0f} | {ratio} | "
+                  f"{row['share_of_limit']:.0%} | {row['driver_GiB']:.2f} | {row['planned_GiB']:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

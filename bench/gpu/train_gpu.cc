@@ -1,0 +1,314 @@
+// Training speed on the card at a model's real shape: random weights and tokens, the product's own plan,
+// executor and step. Prints one line "SNUG {json}", and with profile=1 where the time goes.
+//
+//   train_gpu model=Qwen/Qwen2.5-7B-Instruct batch=4 length=2048 [target=256] [rank=128] [dtype=bf16]
+//             [recompute=none|selective|full|fit] [memory=23.6GiB] [chunk=1024] [steps=6] [accumulate=1]
+//             [graphs=1] [profile=0] [plan=0]
+// rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`; plan=1 needs no card.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "compile/phases.h"
+#include "gpu/profiling_backend.h"
+#include "io/json.h"
+#include "model/locate.h"
+#include "plan/fit.h"
+#include "train/trainer.h"
+#include "train/weights.h"
+
+namespace snug {
+namespace {
+
+using Arguments = std::map<std::string, std::string>;
+
+// The GEMM rate seen at these shapes on an H200.
+constexpr double kCardFlops = 720e12;
+
+int64_t number(const Arguments& arguments, const std::string& key) {
+  return std::stoll(arguments.at(key));
+}
+
+Arguments read_arguments(int argc, char** argv) {
+  Arguments arguments = {{"model", "Qwen/Qwen2.5-7B-Instruct"},
+                         {"batch", "4"},
+                         {"length", "2048"},
+                         {"target", "0"},
+                         {"rank", "128"},
+                         {"dtype", "bf16"},
+                         {"recompute", "none"},
+                         {"memory", ""},
+                         {"chunk", "1024"},
+                         {"steps", "6"},
+                         {"accumulate", "1"},
+                         {"graphs", "1"},
+                         {"profile", "0"},
+                         {"plan", "0"}};
+  for (int i = 1; i < argc; ++i) {
+    std::string text = argv[i];
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || !arguments.contains(text.substr(0, equals))) {
+      throw bad_input(fmt::format("\"{}\" is no argument of train_gpu", text));
+    }
+    arguments[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return arguments;
+}
+
+Recipe make_recipe(const Arguments& arguments) {
+  Recipe recipe;
+  recipe.model.path = arguments.at("model");
+  recipe.model.dtype = parse_dtype(arguments.at("dtype"));
+  recipe.data.max_length = number(arguments, "length");
+  recipe.data.max_target_length = number(arguments, "target");
+  recipe.training.per_device_train_batch_size = number(arguments, "batch");
+  recipe.training.per_device_eval_batch_size = 1;
+  recipe.training.gradient_accumulation_steps = number(arguments, "accumulate");
+  recipe.training.learning_rate = 1e-4;
+  recipe.memory.loss_chunk_tokens = number(arguments, "chunk");
+  if (number(arguments, "rank") > 0) {
+    recipe.lora = LoraSection{.r = number(arguments, "rank"),
+                              .lora_alpha = 2.0 * static_cast<double>(number(arguments, "rank"))};
+  }
+  if (!arguments.at("memory").empty()) {
+    recipe.memory.limit_bytes = parse_bytes(arguments.at("memory"));
+  }
+  return recipe;
+}
+
+// The first of the lists, from the least recomputation to the most, whose plan fits.
+Plan plan_that_fits(Recipe recipe, const ModelSpec& spec, const Backend& backend, std::string& chosen) {
+  auto plan_with = [&](int64_t full_layers, Recompute rest) {
+    recipe.memory.recompute.assign(static_cast<size_t>(spec.all_layers()), rest);
+    std::fill_n(recipe.memory.recompute.begin(), full_layers, Recompute::full);
+    return plan_training(recipe, spec, backend);
+  };
+  Plan plan = plan_with(0, Recompute::none);
+  chosen = "none";
+  if (plan.fits()) {
+    return plan;
+  }
+  int64_t low = 0;
+  int64_t high = spec.all_layers();
+  while (low < high) {
+    int64_t middle = (low + high) / 2;
+    if (plan_with(middle, Recompute::selective).fits()) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  chosen = fmt::format("full in {} of {} layers, else selective", low, spec.all_layers());
+  return plan_with(low, Recompute::selective);
+}
+
+Plan make_bench_plan(const Arguments& arguments, Recipe& recipe, const ModelSpec& spec,
+                     const Backend& backend, std::string& chosen) {
+  const std::map<std::string, Recompute> policies = {
+      {"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
+  chosen = arguments.at("recompute");
+  if (chosen == "fit") {
+    return plan_that_fits(recipe, spec, backend, chosen);
+  }
+  recipe.memory.recompute = {policies.at(chosen)};
+  return plan_training(recipe, spec, backend);
+}
+
+// One block of random numbers again and again: what matters for speed is that they are not zeros.
+class WeightFiller {
+ public:
+  explicit WeightFiller(Executor& executor) : executor_(executor), values_(1 << 22) {
+    Rng rng(1);
+    for (float& value : values_) {
+      value = rng.normal();
+    }
+  }
+
+  void fill(const std::string& name, float deviation, float mean) {
+    if (!executor_.has(kLoadPhase, name)) {
+      return;
+    }
+    Tensor tensor = executor_.tensor(kLoadPhase, name);
+    std::vector<float> scaled(values_.size());
+    std::transform(values_.begin(), values_.end(), scaled.begin(),
+                   [&](float value) { return value * deviation + mean; });
+    std::vector<std::byte> raw(scaled.size() * 4);
+    auto block = static_cast<int64_t>(scaled.size());
+    convert(DType::f32, scaled.data(), tensor.dtype, raw.data(), block);
+    for (int64_t done = 0; done < tensor.elements(); done += block) {
+      int64_t now = std::min(block, tensor.elements() - done);
+      executor_.backend().upload(tensor.as<std::byte>() + done * size_of(tensor.dtype), raw.data(),
+                                 now * size_of(tensor.dtype));
+    }
+    executor_.backend().synchronize();
+  }
+
+ private:
+  Executor& executor_;
+  std::vector<float> values_;
+};
+
+void fill_weights(Executor& executor) {
+  load_constants(executor);
+  WeightFiller filler(executor);
+  for (const Buffer& buffer : executor.plan().phase(kLoadPhase).program.buffers) {
+    if (buffer.parts.empty()) {
+      continue;
+    }
+    bool is_norm = buffer.dims.size() == 1 && !buffer.name.ends_with(".bias");
+    bool is_up = buffer.name.ends_with(".lora_B");
+    float deviation = is_norm || is_up ? 0.0F : 0.02F;
+    filler.fill(buffer.name, deviation, is_norm ? 1.0F : 0.0F);
+    filler.fill(buffer.name + ".master", deviation, is_norm ? 1.0F : 0.0F);
+  }
+}
+
+Batch random_batch(const Recipe& recipe, const ModelSpec& spec, uint64_t seed) {
+  Rng rng(seed);
+  auto draw = [&] { return static_cast<int32_t>(rng.below(static_cast<uint64_t>(spec.vocabulary))); };
+  Batch batch;
+  batch.offsets.push_back(0);
+  int64_t length = decoder_length(recipe, spec);
+  for (int64_t s = 0; s < recipe.training.per_device_train_batch_size; ++s) {
+    for (int64_t i = 0; i < length; ++i) {
+      batch.ids.push_back(draw());
+      batch.targets.push_back(draw());
+      batch.positions.push_back(static_cast<int32_t>(i));
+    }
+    batch.offsets.push_back(static_cast<int32_t>(batch.ids.size()));
+  }
+  if (spec.has_encoder()) {
+    batch.source_offsets.push_back(0);
+    for (int64_t s = 0; s < recipe.training.per_device_train_batch_size; ++s) {
+      for (int64_t i = 0; i < recipe.data.max_length; ++i) {
+        batch.source_ids.push_back(draw());
+      }
+      batch.source_offsets.push_back(static_cast<int32_t>(batch.source_ids.size()));
+    }
+  }
+  batch.target_count = batch.tokens();
+  return batch;
+}
+
+// All products and attention of a micro-batch, what is done again included.
+double flops_of(const Program& program) {
+  double flops = 0;
+  for (const Op& op : program.ops) {
+    OpCost cost = cost_of(program, op);
+    flops += cost.flops > 8 * cost.bytes ? cost.flops : 0;  // the others are bound by memory
+  }
+  return flops;
+}
+
+void print_profile(ProfilingBackend& backend) {
+  std::vector<std::pair<std::string, ProfilingBackend::Share>> rows;
+  double total = 0;
+  for (const auto& row : backend.take_profile()) {
+    rows.push_back(row);
+    total += row.second.seconds;
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  for (const auto& [label, share] : rows) {
+    fmt::print("PROFILE {:9.3f} ms {:5.1f}% {:5} x {}\n", share.seconds * 1e3, 100 * share.seconds / total,
+               share.calls, label);
+  }
+}
+
+struct Timing {
+  double median_seconds = 0;
+  double loss = 0;
+};
+
+Timing run_steps(const Arguments& arguments, const Recipe& recipe, const ModelSpec& spec, StepRunner& runner,
+                 ProfilingBackend& backend) {
+  std::vector<double> seconds;
+  Timing timing;
+  int64_t steps = number(arguments, "steps");
+  for (int64_t step = 0; step < steps; ++step) {
+    std::vector<Batch> batches;
+    for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps; ++i) {
+      batches.push_back(random_batch(recipe, spec, static_cast<uint64_t>(100 * step + i)));
+    }
+    backend.take_profile();
+    auto start = std::chrono::steady_clock::now();
+    timing.loss = runner.run_step(batches, step, steps).loss;
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::sort(seconds.begin() + 3, seconds.end());
+  timing.median_seconds = seconds[3 + (seconds.size() - 3) / 2];
+  return timing;
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments = read_arguments(argc, argv);
+  Recipe recipe = make_recipe(arguments);
+  ModelSpec spec = locate_model(recipe.model.path).spec;
+  bool plan_only = number(arguments, "plan") != 0;
+  bool profile = number(arguments, "profile") != 0;
+  ProfilingBackend backend({.graphs = number(arguments, "graphs") != 0 && !profile, .opened = !plan_only},
+                           profile);
+  std::string recompute;
+  auto plan_start = std::chrono::steady_clock::now();
+  Plan plan = make_bench_plan(arguments, recipe, spec, backend, recompute);
+  double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - plan_start).count();
+  const PhasePlan& train = plan.phase(kTrainPhase);
+  int64_t tokens = train.program.buffer(train.program.find("ids")).dims[0].max;
+  if (spec.has_encoder()) {
+    tokens += train.program.buffer(train.program.find("source_ids")).dims[0].max;
+  }
+  tokens *= recipe.training.gradient_accumulation_steps;
+  double limit =
+      static_cast<double>(tokens) /
+      (flops_of(train.program) * static_cast<double>(recipe.training.gradient_accumulation_steps)) *
+      kCardFlops;
+  Json report = {{"model", recipe.model.path},
+                 {"batch", arguments.at("batch")},
+                 {"length", arguments.at("length")},
+                 {"dtype", arguments.at("dtype")},
+                 {"rank", arguments.at("rank")},
+                 {"recompute", recompute},
+                 {"planned_arena_bytes", plan.device_bytes()},
+                 {"context_bytes", plan.context_bytes},
+                 {"planned_GiB", static_cast<double>(plan.peak_bytes()) / (1 << 30)},
+                 {"fits", plan.limit_bytes == 0 || plan.fits()},
+                 {"plan_s", plan_seconds},
+                 {"limit_tok_s", limit}};
+  if (!plan_only) {
+    Executor executor(plan, backend);
+    fill_weights(executor);
+    StepRunner runner(executor, recipe.training);
+    Timing timing = run_steps(arguments, recipe, spec, runner, backend);
+    if (profile) {
+      print_profile(backend);
+    }
+    double speed = static_cast<double>(tokens) / timing.median_seconds;
+    report["tok_s"] = speed;
+    report["step_s"] = timing.median_seconds;
+    report["share_of_limit"] = speed / limit;
+    report["loss"] = timing.loss;
+    report["allocated_bytes"] = backend.allocated_bytes(Home::device);
+    report["driver_bytes"] = backend.driver_bytes();
+    report["driver_GiB"] = static_cast<double>(backend.driver_bytes()) / (1 << 30);
+  }
+  fmt::print("SNUG {}\n", report.dump());
+  return 0;
+}
+
+}  // namespace
+}  // namespace snug
+
+int main(int argc, char** argv) {
+  try {
+    return snug::run(argc, argv);
+  } catch (const snug::Error& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,68 @@
+# The CUDA backend: how src/backend/cuda/*.cu is compiled, and the programs that need a card.
+
+set(SNUG_CUDA_ARCHITECTURES "75;80;86;89;90a;120" CACHE STRING
+  "Compute capabilities to build for (90a: Hopper with its own instructions); the last one also as PTX")
+if(NOT CMAKE_CUDA_COMPILER)
+  find_program(nvcc nvcc HINTS /usr/local/cuda/bin)
+  if(NOT nvcc)
+    message(FATAL_ERROR "SNUG_CUDA is ON, but there is no nvcc: install the CUDA 13 toolkit (and put its bin "
+      "folder on the PATH), or use the preset 'release' for the CPU.")
+  endif()
+  set(CMAKE_CUDA_COMPILER "${nvcc}")
+endif()
+# Our own flags name the targets, so that one list serves machine code and PTX.
+set(CMAKE_CUDA_ARCHITECTURES OFF)
+if(CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")  # CMake 3.25 does not know it of CUDA 13
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+find_package(CUDAToolkit 13 REQUIRED)
+
+# snug_cuda_kernels(<target>): adds the .cu files to it.
+function(snug_cuda_kernels target)
+  file(GLOB kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu")
+  target_sources(${target} PRIVATE ${kernels})
+  set(targets)
+  foreach(architecture IN LISTS SNUG_CUDA_ARCHITECTURES)
+    list(APPEND targets "-gencode=arch=compute_${architecture},code=sm_${architecture}")
+    set(newest ${architecture})
+  endforeach()
+  list(APPEND targets "-gencode=arch=compute_${newest},code=compute_${newest}")
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:${targets};--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>")
+  # Private: the layers above are compiled as without CUDA, and share their compiler cache.
+  target_link_libraries(${target} PRIVATE CUDA::cudart_static CUDA::cublasLt ${CMAKE_DL_LIBS})
+endfunction()
+
+# snug_cuda_test(<name> <folder under tests/> <library>). Tests name files relative to the source folder, so that
+# they also run in a copy of it on another machine.
+function(snug_cuda_test name folder library)
+  file(GLOB tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*.cc")
+  add_executable(${name} ${tests})
+  target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+  target_compile_definitions(${name} PRIVATE "SNUG_SOURCE_DIR=\".\"")
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_link_libraries(${name} PRIVATE ${library} CUDA::cudart_static CUDA::cublasLt GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1800 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+endfunction()
+
+# Tests and benchmarks that run on the card; the tests skip themselves where there is none.
+function(snug_cuda_programs)
+  if(SNUG_TESTS)
+    snug_cuda_test(test_cuda cuda snug_backend)
+    snug_cuda_test(test_cuda_training cuda/training snug_train)
+  endif()
+  file(GLOB benches CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/bench/gpu/*.cc")
+  foreach(bench IN LISTS benches)
+    get_filename_component(name "${bench}" NAME_WE)
+    add_executable(${name} "${bench}")
+    target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/bench")
+    target_link_libraries(${name} PRIVATE snug_train CUDA::cudart_static CUDA::cublasLt)
+  endforeach()
+endfunction()

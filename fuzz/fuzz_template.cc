@@ -1,0 +1,54 @@
+// A chat template from arbitrary bytes: parsing and rendering it ends in text or in an Error. The answers lie
+// inside the text, in order.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "text/chat_template.h"
+#include "text/jinja_evaluator.h"
+#include "text/jinja_parser.h"
+#include "text/jinja_runtime.h"
+
+namespace {
+
+const snug::Json& conversation() {
+  static const snug::Json kConversation = snug::Json::parse(R"([
+    {"role": "system", "content": "S"}, {"role": "user", "content": "ước \u00df"},
+    {"role": "assistant", "content": " a ", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1.5}}}]},
+    {"role": "user", "content": null}, {"role": "assistant", "content": "b"}])");
+  return kConversation;
+}
+
+// With small limits, so that hostile templates cost little time.
+bool stays_small(std::string_view source) {
+  snug::jinja::Template parsed = snug::jinja::parse_template(source, "fuzz");
+  snug::jinja::Limits limits = {.steps = 20'000, .text_bytes = 200'000, .depth = 300};
+  snug::jinja::Runtime runtime("fuzz", limits, std::tm{});
+  snug::jinja::Evaluator evaluator(parsed, runtime);
+  evaluator.define("messages",
+                   snug::jinja::Value::list({snug::jinja::Value("m"), snug::jinja::Value(int64_t{1})}));
+  evaluator.render();
+  return parsed.body.size() < 50;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string_view source(reinterpret_cast<const char*>(data), size);
+  try {
+    if (stays_small(source) && source.find("range") == std::string_view::npos &&
+        source.find('*') == std::string_view::npos) {
+      snug::ChatTemplate chat_template(source, "fuzz", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+      snug::RenderedChat chat = chat_template.render_with_answers(conversation());
+      for (const snug::AnswerRange& range : chat.assistant) {
+        SNUG_CHECK(range.begin <= range.end && range.end <= chat.text.size(),
+                   "an answer outside of the text");
+      }
+    }
+  } catch (const snug::Error& error) {
+    SNUG_CHECK(error.kind() == snug::ErrorKind::bad_input, error.what());
+  }
+  return 0;
+}

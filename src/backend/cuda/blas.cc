@@ -1,0 +1,151 @@
+// cuBLASLt thinks in columns: a row-major C = A B is its C^T = B^T A^T, so the operands change places.
+#include "backend/cuda/blas.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "backend/cuda/check.h"
+#include "base/check.h"
+#include "base/error.h"
+
+namespace snug::cuda {
+namespace {
+
+// Batches of varying length bring new shapes for ever; forgetting all of them now and then bounds the memory.
+constexpr size_t kMostChoices = 8192;
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      SNUG_CHECK(false, "products are of fp32, bf16 or fp16");
+      return CUDA_R_32F;
+  }
+}
+
+// The largest power of two up to 256 that the address is a multiple of.
+uint32_t alignment_of(const void* address) {
+  uint32_t alignment = 256;
+  while (reinterpret_cast<uintptr_t>(address) % alignment != 0) {
+    alignment /= 2;
+  }
+  return alignment;
+}
+
+template <typename T>
+void set(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check(cublasLtMatmulDescSetAttribute(descriptor, attribute, &value, sizeof value), "describing a product");
+}
+
+template <typename T>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         const T& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+        "describing a product");
+}
+
+// A row-major matrix is its transpose by columns.
+cublasLtMatrixLayoutOpaque_t layout_of(const Matrix& matrix) {
+  cublasLtMatrixLayoutOpaque_t layout;
+  check(cublasLtMatrixLayoutInit(&layout, type_of(matrix.dtype), static_cast<uint64_t>(matrix.columns),
+                                 static_cast<uint64_t>(matrix.rows), matrix.stride),
+        "describing a matrix");
+  return layout;
+}
+
+}  // namespace
+
+struct Blas::Descriptors {
+  cublasLtMatmulDescOpaque_t product;
+  cublasLtMatrixLayoutOpaque_t a;  // ours, which is their B
+  cublasLtMatrixLayoutOpaque_t b;
+  cublasLtMatrixLayoutOpaque_t c;
+
+  Descriptors(const Gemm& gemm, bool tf32)
+      : a(layout_of(gemm.a)), b(layout_of(gemm.b)), c(layout_of(gemm.c)) {
+    bool fast = tf32 && gemm.a.dtype == DType::f32;
+    check(cublasLtMatmulDescInit(&product, fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                 CUDA_R_32F),
+          "describing a product");
+    set(&product, CUBLASLT_MATMUL_DESC_TRANSA, gemm.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(&product, CUBLASLT_MATMUL_DESC_TRANSB, gemm.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (gemm.bias != nullptr) {
+      set(&product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(&product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias);
+    }
+  }
+};
+
+Blas::Blas(bool tf32) : tf32_(tf32) {
+  check(cublasLtCreate(&handle_), "opening cuBLASLt");
+}
+
+Blas::~Blas() {
+  cublasLtDestroy(handle_);
+}
+
+const Blas::Choice& Blas::choice_for(const Gemm& gemm, Descriptors& descriptors) {
+  uint32_t alignments =
+      alignment_of(gemm.a.data) | alignment_of(gemm.b.data) << 10 | alignment_of(gemm.c.data) << 20;
+  uint32_t flags = static_cast<uint32_t>(gemm.transpose_a) | static_cast<uint32_t>(gemm.transpose_b) << 1 |
+                   static_cast<uint32_t>(gemm.accumulate) << 2 |
+                   static_cast<uint32_t>(gemm.bias != nullptr) << 3 |
+                   static_cast<uint32_t>(gemm.a.dtype) << 4 | static_cast<uint32_t>(gemm.c.dtype) << 8;
+  int64_t inner = gemm.transpose_a ? gemm.a.rows : gemm.a.columns;
+  Key key{gemm.c.rows, gemm.c.columns, inner, gemm.a.stride, gemm.b.stride, gemm.c.stride, alignments, flags};
+  auto known = choices_.find(key);
+  if (known != choices_.end()) {
+    return known->second;
+  }
+  cublasLtMatmulPreferenceOpaque_t preference;
+  check(cublasLtMatmulPreferenceInit(&preference), "describing a product");
+  set(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kBlasWorkspaceBytes));
+  // Partial sums of a cut inner dimension are added up in one order; in place they would be added as they
+  // come.
+  set(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(gemm.b.data));
+  set(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(gemm.a.data));
+  set(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(gemm.c.data));
+  set(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(gemm.c.data));
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, &descriptors.product, &descriptors.b, &descriptors.a,
+                                     &descriptors.c, &descriptors.c, &preference, 1, &found, &count);
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
+    throw environment_error(fmt::format(
+        "cuBLASLt has no algorithm for a {} product of {} x {} x {} on this card ({}); try another "
+        "model.dtype",
+        name_of(gemm.a.dtype), gemm.c.rows, gemm.c.columns, inner, cublasLtGetStatusString(status)));
+  }
+  if (choices_.size() >= kMostChoices) {
+    choices_.clear();
+  }
+  return choices_.emplace(key, Choice{found.algo}).first->second;
+}
+
+void Blas::run(const Gemm& gemm, std::span<std::byte> workspace, cudaStream_t stream) {
+  if (gemm.c.rows == 0 || gemm.c.columns == 0) {
+    return;
+  }
+  SNUG_CHECK(gemm.a.dtype == gemm.b.dtype, "a product of two dtypes");
+  SNUG_CHECK(static_cast<int64_t>(workspace.size()) >= kBlasWorkspaceBytes,
+             "a product without its workspace");
+  Descriptors descriptors(gemm, tf32_);
+  const Choice& choice = choice_for(gemm, descriptors);
+  float beta = gemm.accumulate ? 1.0F : 0.0F;
+  check(cublasLtMatmul(handle_, &descriptors.product, &gemm.alpha, gemm.b.data, &descriptors.b, gemm.a.data,
+                       &descriptors.a, &beta, gemm.c.data, &descriptors.c, gemm.c.data, &descriptors.c,
+                       &choice.algorithm, workspace.data(), static_cast<size_t>(kBlasWorkspaceBytes), stream),
+        "multiplying matrices");
+}
+
+}  // namespace snug::cuda

@@ -1,0 +1,80 @@
+// Matrix products by cuBLASLt: row-major matrices with any stride, fp32 sums, and an algorithm a shape that
+// is chosen once and remembered.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <tuple>
+
+#include "backend/backend.h"
+
+namespace snug::cuda {
+
+// What every product may use as scratch: NVIDIA's recommendation for Hopper, and ample for the others. The
+// same for all cards, so that a plan does not depend on which one it is made on.
+inline constexpr int64_t kBlasWorkspaceBytes = int64_t{32} << 20;
+
+// A row-major matrix as it lies in memory.
+struct Matrix {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t stride = 0;  // elements from one row to the next
+
+  Matrix block(int64_t row, int64_t column, int64_t row_count, int64_t column_count) const {
+    auto* at = static_cast<std::byte*>(data) + (row * stride + column) * size_of(dtype);
+    return {at, dtype, row_count, column_count, stride};
+  }
+  Matrix column_block(int64_t column, int64_t count) const { return block(0, column, rows, count); }
+  Matrix row_block(int64_t row, int64_t count) const { return block(row, 0, count, columns); }
+};
+
+inline Matrix matrix(const Tensor& tensor) {
+  return {tensor.data, tensor.dtype, tensor.rows(), tensor.columns(), tensor.columns()};
+}
+
+struct Gemm {
+  Matrix a;  // m x k, or k x m if transpose_a
+  Matrix b;  // k x n, or n x k if transpose_b; the dtype of a
+  Matrix c;  // m x n; the dtype of a, or fp32
+  bool transpose_a = false;
+  bool transpose_b = false;
+  float alpha = 1.0F;
+  bool accumulate = false;     // C += instead of C =
+  const void* bias = nullptr;  // n numbers of C's dtype that are added to each row of C
+};
+
+class Blas {
+ public:
+  // tf32: fp32 products with 10 bits of mantissa, on the tensor cores of Ampere and later.
+  explicit Blas(bool tf32);
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  // C = or += alpha * A B (+ bias). The same call gives the same bits: the algorithm follows from the shape
+  // alone, and none is taken that adds up in an order of its own.
+  void run(const Gemm& product, std::span<std::byte> workspace, cudaStream_t stream);
+
+ private:
+  // Sizes, strides, alignments and flags.
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t, uint32_t>;
+  struct Choice {
+    cublasLtMatmulAlgo_t algorithm;
+  };
+  struct Descriptors;
+
+  const Choice& choice_for(const Gemm& product, Descriptors& descriptors);
+
+  cublasLtHandle_t handle_ = nullptr;
+  bool tf32_;
+  std::map<Key, Choice> choices_;
+};
+
+}  // namespace snug::cuda

@@ -1,0 +1,62 @@
+// Sums over rows, for gradients of weights: rows are cut into slices by their number alone, every slice is
+// summed in order, and the slices are summed in order. The same sizes give the same bits.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/cuda/vectors.cuh"
+
+namespace snug::cuda {
+
+inline constexpr int64_t kMostSlices = 128;
+inline constexpr int64_t kSliceRows = 16;
+inline constexpr int kColumnThreads = 128;
+
+inline int64_t slice_count(int64_t rows) {
+  return std::clamp<int64_t>((rows + kSliceRows - 1) / kSliceRows, 1, kMostSlices);
+}
+
+// partials[slice][column] = the sum over the slice's rows of term(row, column). Blocks: (columns, slices).
+template <typename Term>
+__global__ void sum_slices(Term term, float* partials, int64_t rows, int64_t columns) {
+  int64_t column = static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x;
+  if (column >= columns) {
+    return;
+  }
+  int64_t slice = blockIdx.y;
+  int64_t slices = gridDim.y;
+  float sum = 0;
+  for (int64_t row = rows * slice / slices; row < rows * (slice + 1) / slices; ++row) {
+    sum += term(row, column);
+  }
+  partials[slice * columns + column] = sum;
+}
+
+// y[column] (= or +=) the sum over the slices of partials[slice][column].
+static __global__ void add_slices(const float* partials, float* y, int64_t slices, int64_t columns,
+                                  bool accumulate) {
+  int64_t column = static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x;
+  if (column >= columns) {
+    return;
+  }
+  float sum = 0;
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    sum += partials[slice * columns + column];
+  }
+  y[column] = accumulate ? y[column] + sum : sum;
+}
+
+// y[column] (= or +=) the sum over all rows of term(row, column). `partials` holds slice_count(rows) *
+// columns.
+template <typename Term>
+void column_sums(cudaStream_t stream, const Term& term, float* partials, const Tensor& y, int64_t rows,
+                 bool accumulate) {
+  int64_t columns = y.elements();
+  int64_t slices = slice_count(rows);
+  unsigned blocks = blocks_for(columns, kColumnThreads);
+  sum_slices<<<dim3(blocks, static_cast<unsigned>(slices)), kColumnThreads, 0, stream>>>(term, partials, rows,
+                                                                                         columns);
+  add_slices<<<blocks, kColumnThreads, 0, stream>>>(partials, y.as<float>(), slices, columns, accumulate);
+}
+
+}  // namespace snug::cuda

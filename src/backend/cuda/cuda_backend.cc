@@ -1,0 +1,256 @@
+// Opening the card, its arenas, and the order of things on its stream.
+#include "backend/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "backend/cuda/blas.h"
+#include "backend/cuda/card.h"
+#include "backend/cuda/check.h"
+#include "backend/cuda/graphs.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "ops/table.h"
+
+namespace snug {
+namespace {
+
+using cuda::check;
+
+// What a driver's context takes on a card, where there is none to measure it on: measured on an H200 with
+// driver 580, the largest card there is.
+constexpr int64_t kTypicalContextBytes = int64_t{576} << 20;
+
+// Kernels are loaded when they first run, and graphs are kept by the driver: measured for a 7B model with all
+// phases, and rounded up.
+constexpr int64_t kLateLoadingBytes = int64_t{64} << 20;
+
+constexpr int kOldestMajor = 7;
+constexpr int kOldestMinor = 5;
+
+void require_card() {
+  int count = 0;
+  cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count == 0) {
+    status = cudaErrorNoDevice;
+  }
+  check(status, "looking for a card");
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(const CudaOptions& options) : options_(options) {
+  if (options.opened) {
+    open();
+  } else {
+    context_bytes_ = kTypicalContextBytes + kLateLoadingBytes;
+  }
+}
+
+void CudaBackend::open() {
+  require_card();
+  std::array<char, 32> bus_id{};
+  check(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), 0), "looking at the card");
+  pci_bus_id_ = bus_id.data();
+  std::optional<cuda::CardUse> before = cuda::card_use(pci_bus_id_);
+  used_before_bytes_ = before ? before->used_bytes : 0;
+
+  check(cudaSetDevice(0), "opening the card");
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, 0), "looking at the card");
+  card_name_ = properties.name;
+  if (properties.major < kOldestMajor ||
+      (properties.major == kOldestMajor && properties.minor < kOldestMinor)) {
+    throw environment_error(
+        fmt::format("{} has compute capability {}.{}: snug needs {}.{} (Turing) or newer; use --device cpu",
+                    card_name_, properties.major, properties.minor, kOldestMajor, kOldestMinor));
+  }
+  check(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking), "opening the card");
+  for (cudaEvent_t& event : marks_) {
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "opening the card");
+  }
+  blas_ = std::make_unique<cuda::Blas>(options_.tf32);
+  queue_.blas = blas_.get();
+  graphs_ = std::make_unique<cuda::GraphCache>(queue_.stream);
+  synchronize();
+
+  size_t free_bytes = 0;
+  size_t all_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory");
+  total_bytes_ = static_cast<int64_t>(all_bytes);
+  int64_t measured = driver_bytes();
+  context_bytes_ = (measured > 0 ? measured : kTypicalContextBytes) + kLateLoadingBytes;
+}
+
+CudaBackend::~CudaBackend() {
+  if (!options_.opened) {
+    return;
+  }
+  graphs_.reset();
+  blas_.reset();
+  const Arena& device = arena(Home::device);
+  const Arena& pinned = arena(Home::pinned);
+  const Arena& host = arena(Home::host);
+  // Nothing can be reported from here, and a card that failed has said so before.
+  for (cudaEvent_t event : marks_) {
+    cudaEventDestroy(event);
+  }
+  cudaStreamDestroy(queue_.stream);
+  cudaFree(device.data);
+  cudaFreeHost(pinned.data);
+  if (host.data != nullptr) {
+    ::munmap(host.data, static_cast<size_t>(host.bytes));
+  }
+}
+
+std::string CudaBackend::description() const {
+  if (!options_.opened) {
+    return "";
+  }
+  size_t free_bytes = 0;
+  size_t all_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory");
+  std::optional<cuda::CardUse> use = cuda::card_use(pci_bus_id_);
+  std::string others = use ? cuda::describe_others(*use) : "";
+  return fmt::format("{}, {} of {} free{}{}", card_name_, format_bytes(static_cast<int64_t>(free_bytes)),
+                     format_bytes(static_cast<int64_t>(all_bytes)),
+                     use ? fmt::format(", driver {}", use->driver_version) : "",
+                     others.empty() ? "" : "; " + others);
+}
+
+int64_t CudaBackend::driver_bytes() const {
+  std::optional<cuda::CardUse> use = cuda::card_use(pci_bus_id_);
+  if (!use) {
+    return 0;
+  }
+  return cuda::own_card_bytes(*use).value_or(use->used_bytes - used_before_bytes_);
+}
+
+std::string CudaBackend::find_unsupported(const Program& program, const Op& op) const {
+  const cuda::Kernel& kernel = cuda::kernel_of(op.kind);
+  if (kernel.run == nullptr) {
+    return fmt::format("the cuda backend has no kernel for op {}", row_of(op.kind).name);
+  }
+  return kernel.find_unsupported == nullptr ? "" : kernel.find_unsupported(program, op);
+}
+
+int64_t CudaBackend::workspace_bytes(const Program& program, const Op& op) const {
+  const cuda::Kernel& kernel = cuda::kernel_of(op.kind);
+  return kernel.workspace_bytes == nullptr ? 0 : kernel.workspace_bytes(program, op);
+}
+
+std::byte* CudaBackend::allocate_on_card(int64_t bytes) {
+  void* address = nullptr;
+  cudaError_t status = cudaMalloc(&address, static_cast<size_t>(bytes));
+  if (status != cudaErrorMemoryAllocation) {
+    check(status, "taking the card's memory");
+    return static_cast<std::byte*>(address);
+  }
+  (void)cudaGetLastError();  // a refusal leaves the card usable
+  size_t free_bytes = 0;
+  size_t all_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory");
+  std::optional<cuda::CardUse> use = cuda::card_use(pci_bus_id_);
+  std::string others = use ? cuda::describe_others(*use) : "";
+  throw environment_error(fmt::format(
+      "the plan needs {} ({} bytes) of {}, but only {} of its {} are free{}. Stop what holds the rest, or "
+      "plan for what is free: --memory {}MiB",
+      format_bytes(bytes), bytes, card_name_, format_bytes(static_cast<int64_t>(free_bytes)),
+      format_bytes(static_cast<int64_t>(all_bytes)), others.empty() ? "" : ": " + others,
+      (static_cast<int64_t>(free_bytes) + context_bytes_) >> 20));
+}
+
+std::byte* CudaBackend::allocate_arena(Home home, int64_t bytes) {
+  SNUG_CHECK(options_.opened, "a backend for planning holds no memory");
+  Arena& wanted = arenas_[static_cast<size_t>(home)];
+  SNUG_CHECK(!wanted.taken, fmt::format("the {} arena is taken twice", name_of(home)));
+  if (bytes > 0) {
+    void* address = nullptr;
+    if (home == Home::device) {
+      address = allocate_on_card(bytes);
+    } else if (home == Home::pinned) {
+      check(cudaHostAlloc(&address, static_cast<size_t>(bytes), cudaHostAllocDefault),
+            "taking pinned memory of the machine (ulimit -l and the container's memory limit bound it)");
+    } else {
+      address = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (address == MAP_FAILED) {
+        throw environment_error(fmt::format("the system refused {} ({} bytes) for the host arena: {}",
+                                            format_bytes(bytes), bytes, std::strerror(errno)));
+      }
+    }
+    wanted.data = static_cast<std::byte*>(address);
+    wanted.bytes = bytes;
+  }
+  wanted.taken = true;
+  return wanted.data;
+}
+
+int64_t CudaBackend::touched_bytes(Home home) const {
+  return std::min(align_up(arena(home).touched_bytes), arena(home).bytes);
+}
+
+void CudaBackend::note_write(const void* address, int64_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(address);
+  for (Arena& arena : arenas_) {
+    if (arena.data != nullptr && begin >= arena.data && begin < arena.data + arena.bytes) {
+      int64_t end = begin - arena.data + bytes;
+      SNUG_CHECK(end <= arena.bytes,
+                 fmt::format("a write ends {} bytes behind its arena", end - arena.bytes));
+      arena.touched_bytes = std::max(arena.touched_bytes, end);
+      return;
+    }
+  }
+}
+
+void CudaBackend::run(const KernelCall& call) {
+  for (const Tensor& output : call.outputs) {
+    if (output.data != nullptr) {
+      note_write(output.data, output.elements() * size_of(output.dtype));
+    }
+  }
+  note_write(call.workspace.data(), static_cast<int64_t>(call.workspace.size()));
+  cuda::kernel_of(call.op.kind).run(queue_, call);
+}
+
+void CudaBackend::run_phase(std::string_view phase, const Extents& extents,
+                            const std::function<void()>& run_ops) {
+  if (options_.graphs) {
+    graphs_->run(std::string(phase), extents, run_ops);
+  } else {
+    run_ops();
+  }
+}
+
+void CudaBackend::upload(void* device, const void* host, int64_t bytes) {
+  note_write(device, bytes);
+  check(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyDefault, queue_.stream),
+        "copying to the card");
+}
+
+void CudaBackend::download(void* host, const void* device, int64_t bytes) {
+  check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDefault, queue_.stream),
+        "copying from the card");
+  synchronize();
+}
+
+void CudaBackend::synchronize() {
+  check(cudaStreamSynchronize(queue_.stream), "waiting for the card");
+}
+
+uint64_t CudaBackend::mark() {
+  check(cudaEventRecord(marks_[next_mark_ % kKeptMarks], queue_.stream), "marking a place on the stream");
+  return next_mark_++;
+}
+
+void CudaBackend::wait_for(uint64_t mark) {
+  SNUG_CHECK(mark < next_mark_ && mark + kKeptMarks >= next_mark_, "the mark is not kept any more");
+  check(cudaEventSynchronize(marks_[mark % kKeptMarks]), "waiting for the card");
+}
+
+}  // namespace snug

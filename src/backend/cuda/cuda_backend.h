@@ -1,0 +1,93 @@
+// The CUDA backend: one card, one stream, one arena a home, and nothing else on the card after the start.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+#include "backend/cuda/kernels.h"
+
+namespace snug {
+
+namespace cuda {
+class GraphCache;
+}
+
+struct CudaOptions {
+  bool tf32 = false;   // fp32 products on tensor cores, with 10 bits of mantissa
+  bool graphs = true;  // record what is repeated
+  bool opened = true;  // false: for planning only, on a machine without a card
+};
+
+class CudaBackend : public Backend {
+ public:
+  // Opens the first card that the process may see. Throws environment_error if there is none, or if its
+  // driver or its compute capability is too old.
+  explicit CudaBackend(const CudaOptions& options = {});
+  ~CudaBackend() override;
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+
+  std::string_view name() const override { return "cuda"; }
+  std::string description() const override;
+  std::string find_unsupported(const Program& program, const Op& op) const override;
+  int64_t workspace_bytes(const Program& program, const Op& op) const override;
+
+  std::byte* allocate_arena(Home home, int64_t bytes) override;
+  int64_t allocated_bytes(Home home) const override { return arena(home).bytes; }
+  int64_t touched_bytes(Home home) const override;
+
+  void run(const KernelCall& call) override;
+  void run_phase(std::string_view phase, const Extents& extents,
+                 const std::function<void()>& run_ops) override;
+
+  // From pageable memory the source may be changed when this returns; from the pinned arena only after
+  // synchronize().
+  void upload(void* device, const void* host, int64_t bytes) override;
+  // Returns when the bytes are there.
+  void download(void* host, const void* device, int64_t bytes) override;
+  void synchronize() override;
+  uint64_t mark() override;
+  void wait_for(uint64_t mark) override;
+
+  int64_t device_total_bytes() const override { return total_bytes_; }
+  // Measured when the card was opened, with a reserve for kernels and graphs that the driver loads later.
+  int64_t context_bytes() const override { return context_bytes_; }
+
+  // For programs that measure: what runs on the stream can be timed there.
+  cudaStream_t stream() const { return queue_.stream; }
+
+  // What the driver says this process has of the card now; the difference of two readings if it does not tell
+  // processes apart. 0: it tells nothing.
+  int64_t driver_bytes() const;
+
+ private:
+  struct Arena {
+    std::byte* data = nullptr;
+    int64_t bytes = 0;
+    int64_t touched_bytes = 0;
+    bool taken = false;
+  };
+
+  const Arena& arena(Home home) const { return arenas_[static_cast<size_t>(home)]; }
+  void open();
+  void note_write(const void* address, int64_t bytes);
+  std::byte* allocate_on_card(int64_t bytes);
+
+  CudaOptions options_;
+  std::string card_name_;
+  std::string pci_bus_id_;
+  int64_t total_bytes_ = 0;
+  int64_t context_bytes_ = 0;
+  int64_t used_before_bytes_ = 0;  // by others, when this process came
+  cuda::Queue queue_;
+  std::unique_ptr<cuda::Blas> blas_;
+  std::unique_ptr<cuda::GraphCache> graphs_;
+  static constexpr size_t kKeptMarks = 4;
+  std::array<cudaEvent_t, kKeptMarks> marks_{};
+  uint64_t next_mark_ = 0;
+  std::array<Arena, kHomeCount> arenas_{};
+};
+
+}  // namespace snug

@@ -1,0 +1,144 @@
+// Gated activations of feed-forward blocks: y = f(gate) * up, with gate and up side by side in x[T, 2F]. One
+// thread a vector, fp32 math.
+#include "backend/cuda/check.h"
+#include "backend/cuda/kernel_functions.h"
+#include "backend/cuda/vectors.cuh"
+
+namespace snug::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// A function's value and slope at one point.
+struct ValueAndSlope {
+  float value;
+  float slope;
+};
+
+struct Silu {
+  __device__ static ValueAndSlope at(float x) {
+    float s = 1.0F / (1.0F + expf(-x));
+    return {x * s, s * (1.0F + x * (1.0F - s))};
+  }
+};
+
+// 0.5 x (1 + tanh(u)) = x sigmoid(2u), with u = sqrt(2 / pi) (x + 0.044715 x^3).
+struct GeluTanh {
+  __device__ static ValueAndSlope at(float x) {
+    constexpr float kTwiceRoot = 1.5957691216057308F;
+    constexpr float kCubic = 0.044715F;
+    float s = 1.0F / (1.0F + expf(-kTwiceRoot * (x + kCubic * x * x * x)));
+    float inner_slope = kTwiceRoot * (1.0F + 3.0F * kCubic * x * x);
+    return {x * s, s + x * s * (1.0F - s) * inner_slope};
+  }
+};
+
+struct Gelu {
+  __device__ static ValueAndSlope at(float x) {
+    constexpr float kInverseRootTwoPi = 0.39894228040143268F;
+    float cumulative = normcdff(x);
+    return {x * cumulative, cumulative + x * kInverseRootTwoPi * expf(-0.5F * x * x)};
+  }
+};
+
+template <typename Function, typename T, int N>
+__global__ void forward_kernel(const T* x, T* y, int64_t elements, int64_t width, bool accumulate) {
+  int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  if (i >= elements) {
+    return;
+  }
+  int64_t row = i / width;
+  const T* gate_source = x + i + row * width;
+  Vector<T, N> gate = load<N>(gate_source);
+  Vector<T, N> up = load<N>(gate_source + width);
+  float values[N];
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    values[j] = Function::at(to_float(gate.at[j])).value * to_float(up.at[j]);
+  }
+  write<N>(y + i, values, accumulate);
+}
+
+template <typename Function, typename T, int N>
+__global__ void backward_kernel(const T* x, const T* dy, T* dx, int64_t elements, int64_t width) {
+  int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  if (i >= elements) {
+    return;
+  }
+  int64_t at = i + i / width * width;
+  Vector<T, N> gate = load<N>(x + at);
+  Vector<T, N> up = load<N>(x + at + width);
+  Vector<T, N> gradient = load<N>(dy + i);
+  float dgate[N];
+  float dup[N];
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    ValueAndSlope f = Function::at(to_float(gate.at[j]));
+    float g = to_float(gradient.at[j]);
+    dgate[j] = g * to_float(up.at[j]) * f.slope;
+    dup[j] = g * f.value;
+  }
+  write<N>(dx + at, dgate, false);
+  write<N>(dx + at + width, dup, false);
+}
+
+template <typename Body>
+void with_function(Activation activation, const Body& body) {
+  switch (activation) {
+    case Activation::silu:
+      return body(Silu{});
+    case Activation::gelu_tanh:
+      return body(GeluTanh{});
+    case Activation::gelu:
+      return body(Gelu{});
+  }
+}
+
+// Calls body with the function, the element type and the vector width of a call on rows of `columns`.
+template <typename Body>
+void with_all(const KernelCall& call, int64_t columns, const Body& body) {
+  with_function(attributes_of<GateAttributes>(call.op).activation, [&](auto function) {
+    with_type(call.inputs[0].dtype, [&](auto type) {
+      with_width<typename decltype(type)::type>(columns, [&](auto width) { body(function, type, width); });
+    });
+  });
+}
+
+}  // namespace
+
+// y[T, F] (= or +=) f(gate) * up; y may not be x.
+void gated_activation(const Queue& queue, const KernelCall& call) {
+  const Tensor& y = call.outputs[0];
+  int64_t elements = y.elements();
+  if (elements == 0) {
+    return;
+  }
+  with_all(call, y.columns(), [&](auto function, auto type, auto width) {
+    using T = typename decltype(type)::type;
+    constexpr int kWidth = decltype(width)::value;
+    forward_kernel<decltype(function), T, kWidth>
+        <<<blocks_for(elements, kThreads * kWidth), kThreads, 0, queue.stream>>>(
+            call.inputs[0].as<T>(), y.as<T>(), elements, y.columns(), call.op.accumulates_output(0));
+  });
+  check_launch("a gated activation");
+}
+
+// dx[T, 2F] =: dgate = dy * up * f'(gate), dup = dy * f(gate). dx may be x.
+void gated_activation_backward(const Queue& queue, const KernelCall& call) {
+  const Tensor& dy = call.inputs[1];
+  int64_t elements = dy.elements();
+  SNUG_CHECK(call.op.accumulates == 0, "gated_activation_backward writes its gradient");
+  if (elements == 0) {
+    return;
+  }
+  with_all(call, dy.columns(), [&](auto function, auto type, auto width) {
+    using T = typename decltype(type)::type;
+    constexpr int kWidth = decltype(width)::value;
+    backward_kernel<decltype(function), T, kWidth>
+        <<<blocks_for(elements, kThreads * kWidth), kThreads, 0, queue.stream>>>(
+            call.inputs[0].as<T>(), dy.as<T>(), call.outputs[0].as<T>(), elements, dy.columns());
+  });
+  check_launch("the gradient of a gated activation");
+}
+
+}  // namespace snug::cuda

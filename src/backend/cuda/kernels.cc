@@ -1,0 +1,66 @@
+// The table of CUDA kernels.
+#include "backend/cuda/kernels.h"
+
+#include <array>
+
+#include "backend/cuda/kernel_functions.h"
+
+namespace snug::cuda {
+namespace {
+
+struct Row {
+  OpKind kind;
+  Kernel kernel;
+};
+
+constexpr std::array<Row, kOpKindCount> kRows = {{
+    {OpKind::embedding, {embedding}},
+    {OpKind::embedding_backward, {embedding_backward}},
+    {OpKind::rms_norm, {rms_norm}},
+    {OpKind::rms_norm_backward, {rms_norm_backward, rms_norm_backward_workspace}},
+    {OpKind::add_rms_norm, {add_rms_norm}},
+    {OpKind::head_norm, {head_norm}},
+    {OpKind::head_norm_backward, {head_norm_backward, head_norm_backward_workspace}},
+    {OpKind::linear, {linear, linear_workspace, find_unsupported_product}},
+    {OpKind::linear_backward_input, {linear_backward_input, linear_workspace, find_unsupported_product}},
+    {OpKind::linear_backward_weight,
+     {linear_backward_weight, linear_backward_weight_workspace, find_unsupported_product}},
+    {OpKind::lora_up, {lora_up, lora_workspace, find_unsupported_product}},
+    {OpKind::lora_up_backward_input, {lora_up_backward_input, lora_workspace, find_unsupported_product}},
+    {OpKind::lora_up_backward_weight, {lora_up_backward_weight, lora_workspace, find_unsupported_product}},
+    {OpKind::rope, {rope}},
+    {OpKind::attention, {attention, nullptr, find_unsupported_attention}},
+    {OpKind::attention_backward,
+     {attention_backward, attention_backward_workspace, find_unsupported_attention}},
+    {OpKind::gated_activation, {gated_activation}},
+    {OpKind::gated_activation_backward, {gated_activation_backward}},
+    {OpKind::add, {add}},
+    {OpKind::dropout, {dropout}},
+    {OpKind::loss_head, {loss_head, loss_head_workspace, find_unsupported_product}},
+    {OpKind::loss_head_gradient,
+     {loss_head_gradient, loss_head_gradient_workspace, find_unsupported_product}},
+    {OpKind::select_rows, {select_rows}},
+    {OpKind::cache_write, {cache_write}},
+    {OpKind::copy, {copy}},
+    {OpKind::fill, {fill}},
+    {OpKind::gradient_norm, {gradient_norm, gradient_norm_workspace}},
+    {OpKind::adamw, {adamw}},
+}};
+
+constexpr bool rows_follow_the_kinds() {
+  for (size_t i = 0; i < kRows.size(); ++i) {
+    if (kRows[i].kind != static_cast<OpKind>(i)) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(rows_follow_the_kinds(), "one row a kind, in the order of OpKind");
+
+}  // namespace
+
+const Kernel& kernel_of(OpKind kind) {
+  return kRows[static_cast<size_t>(kind)].kernel;
+}
+
+}  // namespace snug::cuda

@@ -1,0 +1,180 @@
+// One block a row of logits: a pass for maximum and sum, and one for the gradient. fp32 within a thread.
+#include "backend/cuda/softmax_loss.h"
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/vectors.cuh"
+
+namespace snug::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kSumThreads = 256;
+
+// The running maximum of some logits, and the sum of exp(logit - maximum).
+struct Softmax {
+  float maximum = -INFINITY;
+  float sum = 0;
+
+  __device__ void add(float logit) {
+    if (logit > maximum) {
+      sum = sum * expf(maximum - logit) + 1.0F;
+      maximum = logit;
+    } else {
+      sum += expf(logit - maximum);
+    }
+  }
+  __device__ void add(const Softmax& other) {
+    float larger = fmaxf(maximum, other.maximum);
+    if (larger == -INFINITY) {
+      return;
+    }
+    sum = sum * expf(maximum - larger) + other.sum * expf(other.maximum - larger);
+    maximum = larger;
+  }
+};
+
+// Over the whole row, in every thread.
+__device__ Softmax row_softmax(const float* row, int64_t vocabulary) {
+  __shared__ Softmax shared[kThreads / 32];
+  Softmax own;
+  int64_t whole = vocabulary / 4 * 4;
+  for (int64_t i = threadIdx.x * 4; i < whole; i += kThreads * 4) {
+    Vector<float, 4> logits = load<4>(row + i);
+    // One comparison a vector: the maximum rarely moves.
+    float largest = fmaxf(fmaxf(logits.at[0], logits.at[1]), fmaxf(logits.at[2], logits.at[3]));
+    if (largest > own.maximum) {
+      own.sum *= expf(own.maximum - largest);
+      own.maximum = largest;
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      own.sum += expf(logits.at[j] - own.maximum);
+    }
+  }
+  for (int64_t i = whole + threadIdx.x; i < vocabulary; i += kThreads) {
+    own.add(row[i]);
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    Softmax other;
+    other.maximum = __shfl_down_sync(0xffffffffU, own.maximum, offset);
+    other.sum = __shfl_down_sync(0xffffffffU, own.sum, offset);
+    own.add(other);
+  }
+  if (threadIdx.x % 32 == 0) {
+    shared[threadIdx.x / 32] = own;
+  }
+  __syncthreads();
+  Softmax total = shared[0];
+  for (int i = 1; i < kThreads / 32; ++i) {
+    total.add(shared[i]);
+  }
+  return total;
+}
+
+__device__ double loss_of(const Softmax& softmax, float target_logit) {
+  return static_cast<double>(softmax.maximum) + log(static_cast<double>(softmax.sum)) -
+         static_cast<double>(target_logit);
+}
+
+__global__ void loss_kernel(LogitsChunk chunk) {
+  int32_t target = chunk.targets[blockIdx.x];
+  if (target >= chunk.vocabulary) {
+    __trap();
+  }
+  if (target < 0) {
+    if (threadIdx.x == 0) {
+      chunk.losses[blockIdx.x] = 0;
+    }
+    return;
+  }
+  const float* row = chunk.logits + static_cast<int64_t>(blockIdx.x) * chunk.stride;
+  Softmax softmax = row_softmax(row, chunk.vocabulary);
+  if (threadIdx.x == 0) {
+    chunk.losses[blockIdx.x] = loss_of(softmax, row[target]);
+  }
+}
+
+// The gradient takes the place of the logits from the row's start on. With a narrower dtype it never
+// overtakes what is still to be read, except within one step of the loop: hence the barrier.
+template <typename T>
+__global__ void gradient_kernel(LogitsChunk chunk, const float* scale_at) {
+  int32_t target = chunk.targets[blockIdx.x];
+  if (target >= chunk.vocabulary) {
+    __trap();
+  }
+  const float* row = chunk.logits + static_cast<int64_t>(blockIdx.x) * chunk.stride;
+  T* gradient = reinterpret_cast<T*>(chunk.logits + static_cast<int64_t>(blockIdx.x) * chunk.stride);
+  float scale = 0;
+  float factor = 0;
+  Softmax softmax;
+  softmax.maximum = 0;
+  if (target >= 0) {
+    softmax = row_softmax(row, chunk.vocabulary);
+    scale = scale_at[0];
+    factor = scale / softmax.sum;
+  }
+  if (threadIdx.x == 0) {
+    chunk.losses[blockIdx.x] = target < 0 ? 0.0 : loss_of(softmax, row[target]);
+  }
+  __syncthreads();
+  // The stride is a multiple of 4, so whole vectors may reach past the vocabulary into the row's padding.
+  for (int64_t begin = 0; begin < chunk.vocabulary; begin += kThreads * 4) {
+    int64_t i = begin + threadIdx.x * 4;
+    bool inside = i < chunk.vocabulary;
+    Vector<T, 4> values;
+    if (inside) {
+      Vector<float, 4> logits = load<4>(row + i);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        float value = target < 0 ? 0.0F : expf(logits.at[j] - softmax.maximum) * factor;
+        values.at[j] = round_to<T>(i + j == target ? value - scale : value);
+      }
+    }
+    __syncthreads();
+    if (inside) {
+      store<4>(gradient + i, values);
+    }
+  }
+}
+
+__global__ void sum_kernel(const double* losses, int64_t count, double* loss, bool accumulate) {
+  __shared__ double shared[kSumThreads];
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kSumThreads) {
+    sum += losses[i];
+  }
+  shared[threadIdx.x] = sum;
+  __syncthreads();
+  for (unsigned stride = kSumThreads / 2; stride > 0; stride /= 2) {
+    if (threadIdx.x < stride) {
+      shared[threadIdx.x] += shared[threadIdx.x + stride];
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    loss[0] = accumulate ? loss[0] + shared[0] : shared[0];
+  }
+}
+
+}  // namespace
+
+void softmax_loss(cudaStream_t stream, const LogitsChunk& chunk) {
+  loss_kernel<<<static_cast<unsigned>(chunk.rows), kThreads, 0, stream>>>(chunk);
+  check_launch("the loss");
+}
+
+void softmax_loss_gradient(cudaStream_t stream, const LogitsChunk& chunk, const float* scale, DType dtype) {
+  with_type(dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    gradient_kernel<T><<<static_cast<unsigned>(chunk.rows), kThreads, 0, stream>>>(chunk, scale);
+  });
+  check_launch("the gradient of the loss");
+}
+
+void sum_losses(cudaStream_t stream, const double* losses, int64_t count, double* loss, bool accumulate) {
+  sum_kernel<<<1, kSumThreads, 0, stream>>>(losses, count, loss, accumulate);
+  check_launch("adding up the losses");
+}
+
+}  // namespace snug::cuda

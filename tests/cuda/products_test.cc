@@ -1,0 +1,248 @@
+// Products, LoRA, the loss head and the optimizer, against the CPU, per dtype and at odd sizes.
+#include "cuda/on_both.h"
+
+namespace snug {
+namespace {
+
+struct Case {
+  int64_t rows;
+  int64_t in;
+  int64_t out;
+  DType dtype;
+};
+
+std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return std::string(name_of(c.dtype)) + "_" + std::to_string(c.rows) + "x" + std::to_string(c.in) + "x" +
+         std::to_string(c.out);
+}
+
+class CudaProducts : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_CARD(); }
+  int64_t rows() const { return GetParam().rows; }
+  int64_t in() const { return GetParam().in; }
+  int64_t out() const { return GetParam().out; }
+  DType dtype() const { return GetParam().dtype; }
+  Dims dims(int64_t columns) const { return {tokens(rows() + 1), fixed(columns)}; }
+  double norm_tolerance() const {
+    return dtype() == DType::f32 ? 3e-6 : dtype() == DType::bf16 ? 4e-3 : 5e-4;
+  }
+};
+
+TEST_P(CudaProducts, LinearAndItsGradients) {
+  for (uint32_t accumulates : {0U, 3U}) {
+    Builder builder("linear");
+    BufferId x = builder.input("x", dtype(), dims(in()));
+    BufferId w = builder.weight("w", dtype(), {fixed(out()), fixed(in())}, {});
+    BufferId bias = builder.weight("bias", dtype(), {fixed(out())}, {});
+    BufferId y = builder.input("y", dtype(), dims(out()));
+    BufferId plain = builder.temporary("plain", dtype(), dims(out()));
+    BufferId dy = builder.input("dy", dtype(), dims(out()));
+    BufferId dx = builder.input("dx", dtype(), dims(in()));
+    BufferId dw = builder.persistent("dw", DType::f32, {fixed(out()), fixed(in())}, Role::gradients);
+    BufferId dbias = builder.persistent("dbias", DType::f32, {fixed(out())}, Role::gradients);
+    LinearAttributes attributes{0.5F};
+    builder.append(OpKind::linear, "linear", {x, w, bias}, {y}, attributes).accumulates = accumulates & 1U;
+    builder.append(OpKind::linear, "plain", {x, w}, {plain}, LinearAttributes{});
+    builder.append(OpKind::linear_backward_input, "dx", {dy, w}, {dx}, attributes).accumulates =
+        accumulates & 1U;
+    builder.append(OpKind::linear_backward_weight, "dw", {dy, x}, {dw, dbias}, attributes).accumulates =
+        accumulates;
+    OnBoth both(builder.finish());
+    uint64_t seed = 1;
+    for (const char* name : {"x", "w", "bias", "y", "dy", "dx", "dw", "dbias"}) {
+      both.randomise(name, seed++);
+    }
+    both.run(at_tokens(rows()));
+    for (const char* name : {"y", "plain", "dx", "dw", "dbias"}) {
+      both.expect_close_norms(name, norm_tolerance());
+    }
+  }
+}
+
+TEST_P(CudaProducts, LoraPartsOwnTheirColumns) {
+  constexpr int64_t kRank = 6;
+  int64_t first = out() / 3 + 1;
+  int64_t columns = out() + 5;
+  for (bool accumulate : {false, true}) {
+    Builder builder("lora");
+    BufferId down = builder.input("down", dtype(), dims(2 * kRank));
+    BufferId b = builder.weight("b", dtype(), {fixed(out()), fixed(kRank)}, {});
+    BufferId y = builder.input("y", dtype(), dims(columns));
+    BufferId dy = builder.input("dy", dtype(), dims(columns));
+    BufferId ddown = builder.input("ddown", dtype(), dims(2 * kRank));
+    BufferId db = builder.persistent("db", DType::f32, {fixed(out()), fixed(kRank)}, Role::gradients);
+    LoraAttributes attributes{
+        2.0F, kRank, {{0, 0, first}, {columns - (out() - first), first, out() - first}}};
+    builder.append(OpKind::lora_up, "up", {down, b}, {y}, attributes).accumulates = 1;
+    builder.append(OpKind::lora_up_backward_input, "ddown", {dy, b}, {ddown}, attributes).accumulates =
+        accumulate ? 1 : 0;
+    builder.append(OpKind::lora_up_backward_weight, "db", {dy, down}, {db}, attributes).accumulates =
+        accumulate ? 1 : 0;
+    OnBoth both(builder.finish());
+    uint64_t seed = 1;
+    for (const char* name : {"down", "b", "y", "dy", "ddown", "db"}) {
+      both.randomise(name, seed++);
+    }
+    both.run(at_tokens(rows()));
+    for (const char* name : {"y", "ddown", "db"}) {
+      both.expect_close_norms(name, norm_tolerance());
+    }
+  }
+}
+
+// `out` is the vocabulary here, `in` the model's width.
+TEST_P(CudaProducts, LossHeadAndItsGradient) {
+  for (uint32_t accumulates : {0U, 5U}) {
+    Builder builder("loss");
+    BufferId x = builder.input("x", dtype(), dims(in()));
+    BufferId w = builder.weight("w", dtype(), {fixed(out()), fixed(in())}, {});
+    BufferId targets = builder.input("targets", DType::i32, {tokens(rows() + 1)});
+    BufferId scale = builder.input("scale", DType::f32, {fixed(1)});
+    BufferId loss = builder.persistent("loss", DType::f64, {fixed(1)}, Role::batch);
+    BufferId eval_loss = builder.persistent("eval_loss", DType::f64, {fixed(1)}, Role::batch);
+    BufferId dx = builder.temporary("dx", dtype(), dims(in()));
+    BufferId dw = builder.persistent("dw", DType::f32, {fixed(out()), fixed(in())}, Role::gradients);
+    LossAttributes attributes{std::max<int64_t>(1, rows() / 3)};
+    builder.append(OpKind::loss_head, "eval", {x, w, targets, scale}, {eval_loss}, attributes).accumulates =
+        accumulates & 1U;
+    builder.append(OpKind::loss_head_gradient, "loss", {x, w, targets, scale}, {loss, dx, dw}, attributes)
+        .accumulates = accumulates;
+    OnBoth both(builder.finish());
+    both.randomise("x", 1);
+    both.randomise("w", 2, 1.0F / std::sqrt(static_cast<float>(in())));
+    both.randomise("dw", 3);
+    std::vector<int64_t> ids = random_ids(rows() + 1, 4, out());
+    for (size_t i = 1; i < ids.size(); i += 4) {
+      ids[i] = -100;
+    }
+    both.set_ints("targets", ids);
+    both.set("scale", {0.125F});
+    both.set_double("loss", 3.5);
+    both.set_double("eval_loss", -2.5);
+    both.run(at_tokens(rows()));
+    EXPECT_NEAR(both.card_double("loss"), both.cpu_double("loss"), 1e-5 * std::abs(both.cpu_double("loss")));
+    EXPECT_NEAR(both.card_double("eval_loss"), both.cpu_double("eval_loss"),
+                1e-5 * std::abs(both.cpu_double("eval_loss")));
+    both.expect_close_norms("dx", 2 * norm_tolerance());
+    both.expect_close_norms("dw", 2 * norm_tolerance());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, CudaProducts,
+                         testing::Values(Case{1, 8, 16, DType::f32}, Case{37, 19, 97, DType::f32},
+                                         Case{64, 256, 320, DType::f32}, Case{1, 64, 128, DType::bf16},
+                                         Case{33, 24, 101, DType::bf16}, Case{130, 257, 515, DType::bf16},
+                                         Case{512, 1024, 3000, DType::bf16}, Case{65, 72, 136, DType::f16},
+                                         Case{13, 31, 67, DType::f16}),
+                         name_of_case);
+
+// Many tensors of odd sizes in one call, with and without compute copies.
+Program optimizer_program(DType copy_dtype, int64_t count) {
+  bool has_copies = copy_dtype != DType::f32;
+  Builder builder("update");
+  std::vector<BufferId> gradients;
+  std::vector<BufferId> outputs[4];
+  AdamwAttributes attributes{
+      .epsilon = 1e-6F, .max_norm = 1.0F, .weight_decay = {}, .has_copies = has_copies};
+  for (int64_t i = 0; i < count; ++i) {
+    Dims dims = {fixed(i == 2 ? 20011 : 3 + 7 * i)};
+    std::string name = std::to_string(i);
+    gradients.push_back(builder.persistent("g" + name, DType::f32, dims, Role::gradients));
+    outputs[0].push_back(builder.persistent("p" + name, DType::f32, dims, Role::adapters));
+    outputs[1].push_back(builder.persistent("m" + name, DType::f32, dims, Role::optimizer_states));
+    outputs[2].push_back(builder.persistent("v" + name, DType::f32, dims, Role::optimizer_states));
+    if (has_copies) {
+      outputs[3].push_back(builder.persistent("c" + name, copy_dtype, dims, Role::adapters));
+    }
+    attributes.weight_decay.push_back(i % 2 == 0 ? 0.1F : 0.0F);
+  }
+  BufferId scalars = builder.input("scalars", DType::f32, {fixed(4)});
+  BufferId norm = builder.persistent("norm", DType::f32, {fixed(1)}, Role::batch);
+  builder.append(OpKind::gradient_norm, "norm", gradients, {norm});
+  std::vector<BufferId> inputs = gradients;
+  inputs.insert(inputs.end(), {scalars, norm});
+  std::vector<BufferId> all;
+  for (const auto& group : outputs) {
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  builder.append(OpKind::adamw, "adamw", inputs, all, attributes);
+  return builder.finish();
+}
+
+void fill_optimizer(OnBoth& both, int64_t count) {
+  both.set("scalars", {1e-2F, 0.1F, 0.001F, 0.125F});
+  for (int64_t i = 0; i < count; ++i) {
+    std::string name = std::to_string(i);
+    auto seed = static_cast<uint64_t>(10 * i);
+    both.randomise("g" + name, seed + 1);
+    both.randomise("p" + name, seed + 2);
+    both.randomise("m" + name, seed + 3, 0.01F);
+    int64_t elements = i == 2 ? 20011 : 3 + 7 * i;
+    both.set("v" + name, std::vector<float>(static_cast<size_t>(elements), 1e-4F));
+  }
+}
+
+TEST(CudaOptimizer, NormAndUpdate) {
+  SKIP_WITHOUT_CARD();
+  for (DType copy : {DType::f32, DType::bf16, DType::f16}) {
+    int64_t count = copy == DType::bf16 ? 600 : 5;  // more than one launch takes
+    OnBoth both(optimizer_program(copy, count));
+    fill_optimizer(both, count);
+    both.run();
+    both.expect_close_values("norm", 1e-5);
+    for (int64_t i = 0; i < count; i += 1 + i / 4) {
+      for (const char* prefix : {"g", "p", "m", "v"}) {
+        both.expect_close_values(prefix + std::to_string(i), 1e-5);
+      }
+      if (copy != DType::f32) {
+        both.expect_close_values("c" + std::to_string(i), card_tolerance(copy));
+      }
+    }
+  }
+}
+
+TEST(CudaOptimizer, GradientsThatAreNotFiniteAreDropped) {
+  SKIP_WITHOUT_CARD();
+  OnBoth both(optimizer_program(DType::bf16, 3));
+  fill_optimizer(both, 3);
+  both.set("g1", {1.0F, std::numeric_limits<float>::infinity(), 2.0F});
+  both.set("c0", {1.0F, 2.0F, 3.0F});
+  both.set("c1", std::vector<float>(10, 4.0F));
+  both.set("c2", std::vector<float>(20011, 5.0F));
+  both.run();
+  for (const char* name : {"g0", "p0", "m1", "v2", "c1", "g2"}) {
+    both.expect_equal(name);
+  }
+}
+
+TEST(CudaDeterminism, TheSameCallGivesTheSameBits) {
+  SKIP_WITHOUT_CARD();
+  auto once = [] {
+    Builder builder("all");
+    Dims wide = {tokens(700), fixed(512)};
+    BufferId x = builder.input("x", DType::bf16, wide);
+    BufferId dy = builder.input("dy", DType::bf16, wide);
+    BufferId w = builder.weight("w", DType::bf16, {fixed(512)}, {});
+    BufferId ids = builder.input("ids", DType::i32, {tokens(700)});
+    BufferId dw = builder.persistent("dw", DType::f32, {fixed(512)}, Role::gradients);
+    BufferId matrix = builder.persistent("matrix", DType::f32, {fixed(512), fixed(512)}, Role::gradients);
+    BufferId table = builder.persistent("table", DType::f32, {fixed(9), fixed(512)}, Role::gradients);
+    builder.append(OpKind::rms_norm_backward, "dw", {x, w, dy}, {kNoBuffer, dw}, NormAttributes{});
+    builder.append(OpKind::linear_backward_weight, "matrix", {dy, x}, {matrix, kNoBuffer},
+                   LinearAttributes{});
+    builder.append(OpKind::embedding_backward, "table", {ids, dy}, {table});
+    OnBoth both(builder.finish());
+    both.randomise("x", 1);
+    both.randomise("dy", 2);
+    both.randomise("w", 3);
+    both.set_ints("ids", random_ids(700, 4, 9));
+    both.run();
+    return std::vector{both.card_bytes("dw"), both.card_bytes("matrix"), both.card_bytes("table")};
+  };
+  EXPECT_EQ(once(), once());
+}
+
+}  // namespace
+}  // namespace snug

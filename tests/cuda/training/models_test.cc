@@ -1,0 +1,163 @@
+// Tiny models on the card: loss and every gradient against Hugging Face in fp32, against the CPU's fp32 in
+// bf16 and fp16, LoRA along PEFT's curve, and the same bits when run again.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "cuda/training/card_fixture.h"
+#include "support/train_fixture.h"
+#include "train/generator.h"
+#include "train/output.h"
+
+namespace snug {
+namespace {
+
+std::string name_of_case(const testing::TestParamInfo<std::string>& info) {
+  return info.param;
+}
+
+std::vector<std::string> full_cases() {
+  std::vector<std::string> names;
+  for (const std::string& name : reference_cases_with("gradients.safetensors")) {
+    if (std::filesystem::exists(reference_folder(name) / "config.json")) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+struct LossAndGradients {
+  double loss = 0;
+  std::map<std::string, std::vector<float>> gradients;
+};
+
+template <typename Fixture>
+LossAndGradients run_reference(Fixture& fixture, const std::filesystem::path& folder) {
+  Json batch = read_json(folder / "batch.json");
+  LossAndGradients result;
+  result.loss = fixture.runner.accumulate_gradients({whole_batch(batch["sequences"])}, 0);
+  SafetensorsSet expected = SafetensorsSet::open(folder / "gradients.safetensors");
+  for (const std::string& name : expected.names()) {
+    std::vector<float>& gradient = result.gradients[name];
+    gradient = fixture.gradient(Role::base_weights, name);
+    for (float& value : gradient) {
+      value /= fixture.runner.loss_scale();
+    }
+  }
+  return result;
+}
+
+class CudaModel : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    std::string problem = no_card();
+    if (!problem.empty()) {
+      GTEST_SKIP() << problem;
+    }
+  }
+};
+
+TEST_P(CudaModel, LossAndEveryGradientOfHuggingFace) {
+  std::filesystem::path folder = reference_folder(GetParam());
+  CardFixture fixture(reference_recipe(folder));
+  LossAndGradients result = run_reference(fixture, folder);
+  double wanted = read_json(folder / "expected.json")["loss"].get<double>();
+  EXPECT_NEAR(result.loss, wanted, 1e-5 * wanted);
+  SafetensorsSet expected = SafetensorsSet::open(folder / "gradients.safetensors");
+  for (const auto& [name, gradient] : result.gradients) {
+    EXPECT_LE(relative_difference(gradient, values_of(expected.find(name))), 2e-5) << name;
+  }
+}
+
+// Gradients of the whole model as one vector: single ones may be near zero and mostly rounding.
+double overall_difference(const LossAndGradients& got, const LossAndGradients& wanted) {
+  std::vector<float> all_got;
+  std::vector<float> all_wanted;
+  for (const auto& [name, gradient] : wanted.gradients) {
+    all_wanted.insert(all_wanted.end(), gradient.begin(), gradient.end());
+    const std::vector<float>& other = got.gradients.at(name);
+    all_got.insert(all_got.end(), other.begin(), other.end());
+  }
+  return relative_difference(all_got, all_wanted);
+}
+
+TEST_P(CudaModel, NarrowDtypesStayNearFp32) {
+  std::filesystem::path folder = reference_folder(GetParam());
+  Recipe recipe = reference_recipe(folder);
+  TrainFixture cpu(recipe);
+  LossAndGradients wanted = run_reference(cpu, folder);
+  for (DType dtype : {DType::bf16, DType::f16}) {
+    bool is_t5 = cpu.spec.family == "t5";
+    if (dtype == DType::f16 && is_t5) {
+      continue;  // T5 overflows in fp16
+    }
+    recipe.model.dtype = dtype;
+    CardFixture fixture(recipe);
+    LossAndGradients got = run_reference(fixture, folder);
+    EXPECT_NEAR(got.loss, wanted.loss, 1e-2 * wanted.loss) << name_of(dtype);
+    EXPECT_LE(overall_difference(got, wanted), dtype == DType::bf16 ? 0.08 : 0.02) << name_of(dtype);
+  }
+}
+
+TEST_P(CudaModel, RunAgainGivesTheSameBits) {
+  std::filesystem::path folder = reference_folder(GetParam());
+  Recipe recipe = reference_recipe(folder);
+  recipe.model.dtype = DType::bf16;
+  auto once = [&] {
+    CardFixture fixture(recipe);
+    return run_reference(fixture, folder);
+  };
+  LossAndGradients first = once();
+  LossAndGradients second = once();
+  EXPECT_EQ(first.loss, second.loss);
+  EXPECT_EQ(first.gradients, second.gradients);
+}
+
+INSTANTIATE_TEST_SUITE_P(References, CudaModel, testing::ValuesIn(full_cases()), name_of_case);
+
+TEST(CudaTraining, FollowsTheCurveOfPeft) {
+  std::string problem = no_card();
+  if (!problem.empty()) {
+    GTEST_SKIP() << problem;
+  }
+  std::filesystem::path folder = reference_folder("lora");
+  Json reference = read_json(folder / "steps.json");
+  Recipe recipe = reference_recipe(reference_folder("gqa_untied"));
+  recipe.lora = read_adapter_config(folder / "initial_adapter");
+  const Json& settings = reference["settings"];
+  recipe.training.learning_rate = settings["learning_rate"].get<double>();
+  recipe.training.weight_decay = settings["weight_decay"].get<double>();
+  recipe.training.max_grad_norm = settings["max_grad_norm"].get<double>();
+  recipe.training.warmup_steps = settings["warmup_steps"].get<int64_t>();
+  recipe.training.lr_scheduler_type = Schedule::linear;
+  for (bool graphs : {false, true}) {
+    CardFixture fixture(recipe, folder / "initial_adapter/adapter_model.safetensors", graphs);
+    const Json& steps = reference["steps"];
+    auto total = static_cast<int64_t>(steps.size());
+    for (int64_t step = 0; step < total; ++step) {
+      const Json& row = steps[static_cast<size_t>(step)];
+      std::vector<Batch> micro_batches;
+      for (const Json& indices : row["micro_batches"]) {
+        micro_batches.push_back(
+            batch_of_sequences(reference["sequences"], indices.get<std::vector<size_t>>()));
+      }
+      StepResult result = fixture.runner.run_step(micro_batches, step, total);
+      EXPECT_NEAR(result.loss, row["loss"].get<double>(), 1e-4 * row["loss"].get<double>())
+          << "step " << step;
+      EXPECT_NEAR(result.gradient_norm, row["grad_norm"].get<double>(), 1e-3 * row["grad_norm"].get<double>())
+          << "step " << step;
+    }
+    SafetensorsSet final_adapter = SafetensorsSet::open(folder / "final_adapter.safetensors");
+    for (const std::string& name : final_adapter.names()) {
+      EXPECT_LE(
+          relative_difference(fixture.tensor(Role::adapters, name), values_of(final_adapter.find(name))),
+          1e-3)
+          << name;
+    }
+    EXPECT_EQ(fixture.executor.allocated_bytes(),
+              fixture.plan.arena_bytes[0] + fixture.plan.arena_bytes[1] + fixture.plan.arena_bytes[2]);
+  }
+}
+
+}  // namespace
+}  // namespace snug
