@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     SNUG_CHECK(error.kind() == snug::ErrorKind::bad_input, error.what());
     return 0;
   }
-  if (spec.layers <= 4 && spec.head_dim <= 1024) {
+  if (spec.all_layers() <= 4 && spec.head_dim <= 1024) {
     snug::build_forward(spec, {.dtype = snug::DType::f32, .max_tokens = 3, .max_sequences = 2});
   }
   return 0;

@@ -5,7 +5,8 @@
     python tools/check_adapter.py MODEL_DIR ADAPTER_DIR LOGITS_JSON
 
 ADAPTER_DIR "-" checks a whole model folder instead. LOGITS_JSON holds one sequence as snug computed it in fp32:
-{"ids": [token, ...], "logits": [[one row of the vocabulary], ...]} with a row for each token.
+{"ids": [token, ...], "source": [token, ...], "logits": [[one row of the vocabulary], ...]} with a row for each token
+of "ids". A "source" is what an encoder read; it is empty for a decoder-only model.
 Exit code 0: every logit agrees within the tolerance; 1: some do not; 2: the files cannot be compared.
 """
 
@@ -15,7 +16,7 @@ import sys
 
 import torch
 from peft import PeftModel
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 TOLERANCE = 1e-4
 
@@ -23,17 +24,21 @@ TOLERANCE = 1e-4
 def read_logits(path):
     with open(path, encoding="utf-8") as file:
         document = json.load(file)
-    return document["ids"], torch.tensor(document["logits"], dtype=torch.float64)
+    return document["ids"], document["source"], torch.tensor(document["logits"], dtype=torch.float64)
 
 
-def reference_logits(model_dir, adapter_dir, ids):
+def reference_logits(model_dir, adapter_dir, ids, source):
     """(tokens, vocabulary), computed in float32 whatever the files store."""
-    model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32, local_files_only=True)
+    kind = AutoModelForSeq2SeqLM if source else AutoModelForCausalLM
+    model = kind.from_pretrained(model_dir, dtype=torch.float32, local_files_only=True)
     if adapter_dir != "-":
         model = PeftModel.from_pretrained(model, adapter_dir).float()
         warn_about_untouched_adapter(model)
     with torch.no_grad():
-        return model.eval()(input_ids=torch.tensor([ids])).logits[0].double()
+        inputs = dict(input_ids=torch.tensor([ids]))
+        if source:
+            inputs = dict(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([ids]))
+        return model.eval()(**inputs).logits[0].double()
 
 
 def warn_about_untouched_adapter(model):
@@ -50,8 +55,8 @@ def main():
     parser.add_argument("--tolerance", type=float, default=TOLERANCE)
     arguments = parser.parse_args()
 
-    ids, logits = read_logits(arguments.logits_json)
-    expected = reference_logits(arguments.model_dir, arguments.adapter_dir, ids)
+    ids, source, logits = read_logits(arguments.logits_json)
+    expected = reference_logits(arguments.model_dir, arguments.adapter_dir, ids, source)
     if logits.shape != expected.shape:
         print(f"{arguments.logits_json}: logits are {tuple(logits.shape)}, expected {tuple(expected.shape)}")
         return 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Development check: what snug saves, other tools load. Trains an adapter and a whole model for a few steps, and
-# compares snug's logits with those of transformers and PEFT on the saved folders (at most 1e-4 apart).
-# PYTHON names an interpreter with tools/requirements-dev.txt installed.
+# Development check: what snug saves, other tools load. Trains an adapter and a whole model for a few steps, of a
+# decoder-only model and of one with an encoder, and compares snug's logits with those of transformers and PEFT on
+# the saved folders (at most 1e-4 apart). PYTHON names an interpreter with tools/requirements-dev.txt installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 snug=build/release/snug
@@ -9,13 +9,22 @@ python=${PYTHON:-python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-settings=(--json --set model.dtype=fp32 --set training.max_steps=20)
-"$snug" train recipes/ship_log.yml "${settings[@]}" --set "output_dir=$work/adapter" >/dev/null
-"$snug" generate models/tiny-story --adapter "$work/adapter" --dtype fp32 --prompt "Log: fox, river, lantern" \
-  --max-new-tokens 1 --logits "$work/adapter.json" >/dev/null
-"$python" tools/check_adapter.py models/tiny-story "$work/adapter" "$work/adapter.json"
+# check_model MODEL_DIR SETTING...: both kinds of fine-tuning of this model on the ship's log.
+check_model() {
+  local model=$1
+  shift
+  local settings=(--json --set "model.path=$model" --set model.dtype=fp32 "$@")
+  local prompt=(--dtype fp32 --prompt "Log: fox, river, lantern" --max-new-tokens 5)
 
-"$snug" train recipes/ship_log.yml "${settings[@]}" --set lora=null --set "output_dir=$work/model" >/dev/null
-"$snug" generate "$work/model" --dtype fp32 --prompt "Log: fox, river, lantern" \
-  --max-new-tokens 1 --logits "$work/model.json" >/dev/null
-"$python" tools/check_adapter.py "$work/model" - "$work/model.json"
+  "$snug" train recipes/ship_log.yml "${settings[@]}" --set "output_dir=$work/adapter" >/dev/null
+  "$snug" generate "$model" --adapter "$work/adapter" "${prompt[@]}" --logits "$work/adapter.json" >/dev/null
+  "$python" tools/check_adapter.py "$model" "$work/adapter" "$work/adapter.json"
+
+  "$snug" train recipes/ship_log.yml "${settings[@]}" --set lora=null --set "output_dir=$work/model" >/dev/null
+  "$snug" generate "$work/model" "${prompt[@]}" --logits "$work/model.json" >/dev/null
+  "$python" tools/check_adapter.py "$work/model" - "$work/model.json"
+}
+
+check_model "$PWD/models/tiny-story" --set training.max_steps=20
+"$snug" synth google/flan-t5-small "$work/t5" --dtype fp32 >/dev/null
+check_model "$work/t5" --set training.max_steps=2 --set training.per_device_train_batch_size=2

@@ -23,6 +23,7 @@ from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, get_linear_schedule_with_warmup
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
+from transformers.models.phi3 import modeling_phi3
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
 
@@ -90,6 +91,11 @@ MODELS = {
         num_hidden_layers=1, intermediate_size=36, vocab_size=83, tie_word_embeddings=False, sliding_window=None,
         rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
     ),
+    "phi3_fused": dict(
+        model_type="phi3", hidden_size=24, num_attention_heads=3, num_key_value_heads=1, num_hidden_layers=2,
+        intermediate_size=28, vocab_size=47, tie_word_embeddings=False, sliding_window=5, pad_token_id=None,
+        rope_parameters=PLAIN_ROPE,
+    ),
 }
 # Saved the way transformers 4 did (rope_theta, torch_dtype); the others as transformers 5 does (rope_parameters).
 OLD_STYLE_CONFIGS = ("mha_tied",)
@@ -108,11 +114,12 @@ TRAINING = dict(
 
 
 FLOAT32_NORMS = (
-    modeling_llama.LlamaRMSNorm, modeling_mistral.MistralRMSNorm, modeling_qwen2.Qwen2RMSNorm, modeling_qwen3.Qwen3RMSNorm,
+    modeling_llama.LlamaRMSNorm, modeling_mistral.MistralRMSNorm, modeling_phi3.Phi3RMSNorm, modeling_qwen2.Qwen2RMSNorm,
+    modeling_qwen3.Qwen3RMSNorm,
 )
 FLOAT32_ROPES = (
-    modeling_llama.LlamaRotaryEmbedding, modeling_mistral.MistralRotaryEmbedding, modeling_qwen2.Qwen2RotaryEmbedding,
-    modeling_qwen3.Qwen3RotaryEmbedding,
+    modeling_llama.LlamaRotaryEmbedding, modeling_mistral.MistralRotaryEmbedding, modeling_phi3.Phi3RotaryEmbedding,
+    modeling_qwen2.Qwen2RotaryEmbedding, modeling_qwen3.Qwen3RotaryEmbedding,
 )
 
 

@@ -55,8 +55,23 @@ int64_t chosen_limit(const GenerateArguments& arguments, const Backend& backend)
   return *bytes;
 }
 
-std::vector<int32_t> prompt_tokens(const GenerateArguments& arguments, const Tokenizer& tokenizer,
-                                   const ModelSpec& spec) {
+// With an encoder: it reads the prompt, and the decoder begins with its start token.
+Prompt prompt_for_encoder(const GenerateArguments& arguments, const Tokenizer& tokenizer,
+                          const ModelSpec& spec) {
+  Prompt prompt{{static_cast<int32_t>(spec.decoder_start_id)}, tokenizer.encode(arguments.prompt)};
+  if (tokenizer.eos_id()) {
+    prompt.source.push_back(*tokenizer.eos_id());
+  }
+  if (prompt.source.empty()) {
+    throw bad_input("--prompt is empty: give the encoder something to read");
+  }
+  return prompt;
+}
+
+Prompt make_prompt(const GenerateArguments& arguments, const Tokenizer& tokenizer, const ModelSpec& spec) {
+  if (spec.has_encoder()) {
+    return prompt_for_encoder(arguments, tokenizer, spec);
+  }
   std::vector<int32_t> tokens = tokenizer.opening_ids();
   std::vector<int32_t> text = tokenizer.encode(arguments.prompt);
   tokens.insert(tokens.end(), text.begin(), text.end());
@@ -74,7 +89,7 @@ std::vector<int32_t> prompt_tokens(const GenerateArguments& arguments, const Tok
                     "prompt or lower --max-new-tokens",
                     tokens.size(), arguments.sampling.max_new_tokens, spec.max_positions));
   }
-  return tokens;
+  return {std::move(tokens)};
 }
 
 void load_weights(Executor& executor, const GenerateArguments& arguments) {
@@ -90,13 +105,19 @@ void load_weights(Executor& executor, const GenerateArguments& arguments) {
   }
 }
 
-// The logits at every position of the prompt, for comparison with other tools (tools/check_adapter.py).
-void write_logits(Executor& executor, const std::vector<int32_t>& prompt, const std::string& file) {
+// The logits at every position that the decoder reads: the prompt, and `made` behind it. For comparison with
+// other tools (tools/check_adapter.py).
+void write_logits(Executor& executor, const Prompt& prompt, const std::vector<int32_t>& made,
+                  const std::string& file) {
+  std::vector<int32_t> tokens = prompt.tokens;
+  tokens.insert(tokens.end(), made.begin(), made.end());
+  Decoding decoding(executor, prompt.source);
   Json rows = Json::array();
-  for (size_t length = 1; length <= prompt.size(); ++length) {
-    rows.push_back(last_logits(executor, std::span(prompt).first(length)));
+  for (int32_t token : tokens) {
+    rows.push_back(decoding.step({&token, 1}));
   }
-  write_file_atomically(file, Json({{"ids", prompt}, {"logits", rows}}).dump() + "\n");
+  Json report = {{"ids", tokens}, {"source", prompt.source}, {"logits", rows}};
+  write_file_atomically(file, report.dump() + "\n");
 }
 
 int generate_command(GenerateArguments arguments) {
@@ -104,15 +125,16 @@ int generate_command(GenerateArguments arguments) {
   const ModelSpec& spec = model.spec;
   arguments.model = model.folder;
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(arguments.model);
-  std::vector<int32_t> prompt = prompt_tokens(arguments, *tokenizer, spec);
+  Prompt prompt = make_prompt(arguments, *tokenizer, spec);
   std::optional<LoraSection> lora;
   if (!arguments.adapter.empty()) {
     lora = read_adapter_config(arguments.adapter);
   }
   GenerationOptions options{
       .dtype = chosen_dtype(arguments, spec),
-      .max_prompt_tokens = static_cast<int64_t>(prompt.size()),
-      .max_total_tokens = static_cast<int64_t>(prompt.size()) + arguments.sampling.max_new_tokens,
+      .max_source_tokens = static_cast<int64_t>(prompt.source.size()),
+      .max_prompt_tokens = static_cast<int64_t>(prompt.tokens.size()),
+      .max_total_tokens = static_cast<int64_t>(prompt.tokens.size()) + arguments.sampling.max_new_tokens,
       .lora = lora ? &*lora : nullptr};
   CpuBackend backend;
   Plan plan = make_plan(compile_generation(spec, options), backend, chosen_limit(arguments, backend));
@@ -123,9 +145,6 @@ int generate_command(GenerateArguments arguments) {
   }
   Executor executor(plan, backend);
   load_weights(executor, arguments);
-  if (!arguments.logits_file.empty()) {
-    write_logits(executor, prompt, arguments.logits_file);
-  }
 
   arguments.sampling.stop_ids = tokenizer->stop_ids();
   StreamDecoder decoder(*tokenizer);
@@ -139,6 +158,9 @@ int generate_command(GenerateArguments arguments) {
     }
     return true;
   });
+  if (!arguments.logits_file.empty()) {
+    write_logits(executor, prompt, made, arguments.logits_file);
+  }
   std::string rest = decoder.finish();
   text += rest;
   if (arguments.json) {
@@ -175,7 +197,7 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_option("--seed", arguments->sampling.seed, "Of the sampling");
   command->add_option("--dtype", arguments->dtype, "fp32 or bf16; default: as the model was saved");
   command->add_option("--logits", arguments->logits_file,
-                      "Also write the logits of all prompt positions (JSON)");
+                      "Also write the logits of all positions, prompt and answer (JSON)");
   command->add_option("--memory", arguments->memory, "The memory limit, e.g. 2GB");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(

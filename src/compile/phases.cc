@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "compile/adapters.h"
@@ -12,6 +13,7 @@
 #include "compile/kv_cache.h"
 #include "compile/optimizer.h"
 #include "compile/recompute.h"
+#include "compile/split_encoder.h"
 #include "ops/table.h"
 #include "program/builder.h"
 
@@ -85,7 +87,8 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
   ForwardOptions options{.program_name = batch.name,
                          .goal = Goal::loss,
                          .dtype = run_dtype(recipe, spec),
-                         .max_tokens = batch.sequences * recipe.data.max_length,
+                         .max_tokens = batch.sequences * decoder_length(recipe, spec),
+                         .max_source_tokens = batch.sequences * recipe.data.max_length,
                          .max_sequences = batch.sequences,
                          .max_length_tokens = recipe.data.max_length,
                          .loss_chunk_tokens = recipe.memory.loss_chunk_tokens};
@@ -101,11 +104,11 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
 
 void require_layer_policies(const Recipe& recipe, const ModelSpec& spec) {
   size_t count = recipe.memory.recompute.size();
-  if (count > 1 && count != static_cast<size_t>(spec.layers)) {
+  if (count > 1 && count != static_cast<size_t>(spec.all_layers())) {
     throw bad_input(
         fmt::format("memory.recompute lists {} policies, but the model has {} layers: give one policy "
                     "for all, or one a layer",
-                    count, spec.layers));
+                    count, spec.all_layers()));
   }
 }
 
@@ -113,6 +116,11 @@ void require_layer_policies(const Recipe& recipe, const ModelSpec& spec) {
 
 DType run_dtype(const Recipe& recipe, const ModelSpec& spec) {
   return recipe.model.dtype.value_or(spec.dtype.value_or(DType::f32));
+}
+
+int64_t decoder_length(const Recipe& recipe, const ModelSpec& spec) {
+  bool apart = spec.has_encoder() && recipe.data.max_target_length > 0;
+  return apart ? recipe.data.max_target_length : recipe.data.max_length;
 }
 
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec) {
@@ -138,14 +146,25 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
                          .goal = Goal::logits,
                          .dtype = options.dtype,
                          .max_tokens = options.max_prompt_tokens,
+                         .max_source_tokens = options.max_source_tokens,
                          .max_sequences = 1,
                          .max_length_tokens = options.max_total_tokens};
   Program generate = build_forward(spec, forward);
   if (options.lora != nullptr) {
     generate = add_adapters(std::move(generate), {*options.lora, false});
   }
+  std::optional<Program> encode;
+  if (spec.has_encoder()) {
+    SplitPrograms split = split_encoder(std::move(generate), kEncodePhase);
+    encode = fuse_additions(std::move(split.encode));
+    generate = std::move(split.rest);
+  }
   generate = add_kv_cache(std::move(generate), options.max_total_tokens);
   generate = fuse_additions(std::move(generate));
+  if (encode) {
+    Program load = build_load({&*encode, &generate});
+    return {std::move(load), std::move(*encode), std::move(generate)};
+  }
   Program load = build_load({&generate});
   return {std::move(load), std::move(generate)};
 }

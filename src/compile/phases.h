@@ -15,6 +15,7 @@ inline constexpr const char* kTrainPhase = "train";
 inline constexpr const char* kUpdatePhase = "update";
 inline constexpr const char* kEvaluatePhase = "evaluate";
 inline constexpr const char* kSavePhase = "save";
+inline constexpr const char* kEncodePhase = "encode";
 inline constexpr const char* kGeneratePhase = "generate";
 
 // load, train (one micro-batch, forward and backward), update, evaluate, save.
@@ -22,12 +23,16 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
 
 struct GenerationOptions {
   DType dtype = DType::f32;
-  int64_t max_prompt_tokens = 0;
-  int64_t max_total_tokens = 0;  // prompt and answer
+  int64_t max_source_tokens = 0;  // what an encoder reads
+  int64_t max_prompt_tokens = 0;  // what the decoder begins with
+  int64_t max_total_tokens = 0;   // that and the answer
   const LoraSection* lora = nullptr;
 };
-// load, generate.
+// load, generate; between them encode, for a model with an encoder.
 std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationOptions& options);
+
+// The longest sequence that the decoder gets: of a model with an encoder, the answer.
+int64_t decoder_length(const Recipe& recipe, const ModelSpec& spec);
 
 // Storage and compute dtype of a run: the recipe's, else the checkpoint's, else fp32.
 DType run_dtype(const Recipe& recipe, const ModelSpec& spec);

@@ -8,6 +8,9 @@ namespace snug {
 Batch make_batch(const Dataset& dataset, std::span<const int64_t> examples) {
   Batch batch;
   batch.offsets.push_back(0);
+  if (dataset.has_sources()) {
+    batch.source_offsets.push_back(0);
+  }
   for (int64_t example : examples) {
     std::span<const int32_t> ids = dataset.ids(example);
     std::span<const int32_t> targets = dataset.targets(example);
@@ -17,6 +20,11 @@ Batch make_batch(const Dataset& dataset, std::span<const int64_t> examples) {
       batch.positions.push_back(static_cast<int32_t>(i));
     }
     batch.offsets.push_back(static_cast<int32_t>(batch.ids.size()));
+    if (dataset.has_sources()) {
+      std::span<const int32_t> source = dataset.source(example);
+      batch.source_ids.insert(batch.source_ids.end(), source.begin(), source.end());
+      batch.source_offsets.push_back(static_cast<int32_t>(batch.source_ids.size()));
+    }
   }
   batch.target_count = batch.tokens() - std::count(batch.targets.begin(), batch.targets.end(), kNoTarget);
   return batch;

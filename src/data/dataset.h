@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,8 +23,11 @@ class Dataset {
   int64_t length_tokens(int64_t index) const;
   std::span<const int32_t> ids(int64_t index) const;
   std::span<const int32_t> targets(int64_t index) const;
+  // What an encoder reads; all examples have it or none.
+  bool has_sources() const { return !sources_.empty(); }
+  std::span<const int32_t> source(int64_t index) const;
 
-  int64_t total_tokens() const { return offsets_.back(); }
+  int64_t total_tokens() const { return offsets_.back() + source_offsets_.back(); }
   int64_t total_targets() const { return total_targets_; }
   int64_t longest_tokens() const;
   // The sum of the `count` longest examples: what any choice of that many can need at most.
@@ -38,13 +42,22 @@ class Dataset {
   std::vector<int32_t> ids_;
   std::vector<int32_t> targets_;
   std::vector<int64_t> offsets_ = {0};  // example i is [offsets_[i], offsets_[i + 1])
+  std::vector<int32_t> sources_;
+  std::vector<int64_t> source_offsets_ = {0};
   int64_t total_targets_ = 0;
 };
 
 // Text rows: the opening tokens, the text, the end token; all of it is learned. Prompt/completion rows: the
 // opening tokens and the prompt are given, the completion and the end token are learned. Throws bad_input
-// with file and line for rows that cannot be used, and if no example is left.
-Dataset load_dataset(const std::filesystem::path& path, DataFormat format, const Tokenizer& tokenizer,
-                     int64_t max_length_tokens);
+// with file and line for rows that cannot be used, and if no example is left. For a model with an encoder the
+// prompt is what it reads, and the completion what the decoder learns to write.
+struct DatasetOptions {
+  DataFormat format = DataFormat::automatic;
+  int64_t max_length_tokens = 0;
+  int64_t max_target_tokens = 0;            // with an encoder; 0: as max_length_tokens
+  std::optional<int32_t> decoder_start_id;  // of a model with an encoder
+};
+Dataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer,
+                     const DatasetOptions& options);
 
 }  // namespace snug

@@ -12,8 +12,9 @@ namespace snug {
 inline constexpr int32_t kNoTarget = -100;
 
 struct Example {
-  std::vector<int32_t> ids;
+  std::vector<int32_t> ids;      // what the (decoder of the) model reads
   std::vector<int32_t> targets;  // already shifted: targets[i] is ids[i + 1] or kNoTarget; the last has none
+  std::vector<int32_t> source = {};  // what an encoder reads; empty for a decoder-only model
 
   bool has_target() const {
     return std::any_of(targets.begin(), targets.end(), [](int32_t target) { return target != kNoTarget; });
@@ -31,6 +32,19 @@ inline Example make_example(std::vector<int32_t> ids, int64_t learned_begin) {
     }
   }
   example.ids = std::move(ids);
+  return example;
+}
+
+// For a model with an encoder: `source` is read, all of `answer` is learned; the decoder reads it shifted
+// right, behind its start token.
+inline Example make_pair_example(std::vector<int32_t> source, std::vector<int32_t> answer,
+                                 int32_t decoder_start_id) {
+  Example example;
+  example.source = std::move(source);
+  example.ids = {decoder_start_id};
+  example.ids.insert(example.ids.end(), answer.begin(), answer.empty() ? answer.end() : answer.end() - 1);
+  example.ids.resize(answer.size());
+  example.targets = std::move(answer);
   return example;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 namespace snug {
 namespace {
@@ -28,12 +29,13 @@ struct Entry {
 
 constexpr std::string_view kLlama = "LlamaForCausalLM";
 constexpr std::string_view kMistral = "MistralForCausalLM";
+constexpr std::string_view kPhi3 = "Phi3ForCausalLM";
 constexpr std::string_view kQwen2 = "Qwen2ForCausalLM";
 constexpr std::string_view kQwen3 = "Qwen3ForCausalLM";
 // "-" stands for the plain name.
 constexpr std::string_view kInstruct = "- -Instruct";
 
-constexpr std::array<Entry, 37> kEntries = {{
+constexpr std::array<Entry, 39> kEntries = {{
     {"Qwen/Qwen2.5-0.5B{}", kInstruct, kQwen2, 151936, 896, 4864, 24, 14, 2, 64, 32768, 1e6, 1e-6, true},
     {"Qwen/Qwen2.5-1.5B{}", kInstruct, kQwen2, 151936, 1536, 8960, 28, 12, 2, 128, 32768, 1e6, 1e-6, true},
     {"Qwen/Qwen2.5-3B{}", kInstruct, kQwen2, 151936, 2048, 11008, 36, 16, 2, 128, 32768, 1e6, 1e-6, true},
@@ -87,8 +89,28 @@ constexpr std::array<Entry, 37> kEntries = {{
      true},
     {"HuggingFaceTB/SmolLM2-1.7B{}", kInstruct, kLlama, 49152, 2048, 8192, 24, 32, 32, 64, 8192, 1.3e5, 1e-5,
      true},
+    {"microsoft/Phi-3-mini-4k-instruct", "", kPhi3, 32064, 3072, 8192, 32, 32, 32, 96, 4096, 1e4, 1e-5, false,
+     0, 2047},
+    {"microsoft/phi-4", "", kPhi3, 100352, 5120, 17920, 40, 40, 10, 128, 16384, 2.5e5, 1e-5},
     {"huggyllama/llama-7b", "", kLlama, 32000, 4096, 11008, 32, 32, 32, 128, 2048, 1e4, 1e-6},
     {"huggyllama/llama-13b", "", kLlama, 32000, 5120, 13824, 40, 40, 40, 128, 2048, 1e4, 1e-6},
+}};
+
+struct EncoderDecoderEntry {
+  std::string_view ids;
+  int64_t width;
+  int64_t inner_width;
+  int64_t layers;  // of each stack
+  int64_t heads;
+};
+
+// All have head size 64, 32 buckets up to distance 128, and a vocabulary of 32128.
+constexpr std::array<EncoderDecoderEntry, 5> kEncoderDecoderEntries = {{
+    {"google/flan-t5-small google/t5-v1_1-small", 512, 1024, 8, 6},
+    {"google/flan-t5-base google/t5-v1_1-base", 768, 2048, 12, 12},
+    {"google/flan-t5-large google/t5-v1_1-large", 1024, 2816, 24, 16},
+    {"google/flan-t5-xl google/t5-v1_1-xl", 2048, 5120, 24, 32},
+    {"google/flan-t5-xxl google/t5-v1_1-xxl", 4096, 10240, 24, 64},
 }};
 
 std::vector<std::string> words_of(std::string_view text) {
@@ -131,8 +153,8 @@ Json config_of(const Entry& entry) {
                  {"rope_theta", entry.rope_theta},
                  {"tie_word_embeddings", entry.tied},
                  {"torch_dtype", "bfloat16"}};
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kModelTypes = {
-      {{kLlama, "llama"}, {kMistral, "mistral"}, {kQwen2, "qwen2"}, {kQwen3, "qwen3"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kModelTypes = {
+      {{kLlama, "llama"}, {kMistral, "mistral"}, {kPhi3, "phi3"}, {kQwen2, "qwen2"}, {kQwen3, "qwen3"}}};
   for (const auto& [architecture, type] : kModelTypes) {
     if (architecture == entry.architecture) {
       config["model_type"] = type;
@@ -145,19 +167,57 @@ Json config_of(const Entry& entry) {
                               {"high_freq_factor", 4.0},
                               {"original_max_position_embeddings", 8192}};
   }
-  if (entry.architecture == kMistral) {
+  if (entry.architecture == kMistral || entry.architecture == kPhi3) {
     config["sliding_window"] = entry.sliding_window > 0 ? Json(entry.sliding_window) : Json(nullptr);
   }
   return config;
 }
 
+Json config_of(const EncoderDecoderEntry& entry) {
+  return {{"architectures", {"T5ForConditionalGeneration"}},
+          {"model_type", "t5"},
+          {"vocab_size", 32128},
+          {"d_model", entry.width},
+          {"d_ff", entry.inner_width},
+          {"d_kv", 64},
+          {"num_layers", entry.layers},
+          {"num_decoder_layers", entry.layers},
+          {"num_heads", entry.heads},
+          {"feed_forward_proj", "gated-gelu"},
+          {"relative_attention_num_buckets", 32},
+          {"relative_attention_max_distance", 128},
+          {"layer_norm_epsilon", 1e-6},
+          {"is_encoder_decoder", true},
+          {"tie_word_embeddings", false},
+          {"decoder_start_token_id", 0},
+          {"pad_token_id", 0},
+          {"eos_token_id", 1},
+          {"torch_dtype", "bfloat16"}};
+}
+
+// Every published shape: its names, and its config as a function, so that looking for a name makes no config.
+struct Published {
+  std::vector<std::string> ids;
+  std::function<Json()> config;
+};
+
+std::vector<Published> all_published() {
+  std::vector<Published> all;
+  for (const Entry& entry : kEntries) {
+    all.push_back({ids_of(entry), [&entry] { return config_of(entry); }});
+  }
+  for (const EncoderDecoderEntry& entry : kEncoderDecoderEntries) {
+    all.push_back({words_of(entry.ids), [&entry] { return config_of(entry); }});
+  }
+  return all;
+}
+
 }  // namespace
 
 std::optional<Json> catalogue_config(std::string_view hub_id) {
-  for (const Entry& entry : kEntries) {
-    std::vector<std::string> ids = ids_of(entry);
-    if (std::find(ids.begin(), ids.end(), hub_id) != ids.end()) {
-      return config_of(entry);
+  for (const Published& published : all_published()) {
+    if (std::find(published.ids.begin(), published.ids.end(), hub_id) != published.ids.end()) {
+      return published.config();
     }
   }
   return std::nullopt;
@@ -165,9 +225,8 @@ std::optional<Json> catalogue_config(std::string_view hub_id) {
 
 std::vector<std::string> catalogue_ids() {
   std::vector<std::string> all;
-  for (const Entry& entry : kEntries) {
-    std::vector<std::string> ids = ids_of(entry);
-    all.insert(all.end(), ids.begin(), ids.end());
+  for (const Published& published : all_published()) {
+    all.insert(all.end(), published.ids.begin(), published.ids.end());
   }
   return all;
 }

@@ -21,6 +21,8 @@ extern const Family kLlamaFamily;
 extern const Family kMistralFamily;
 extern const Family kQwen2Family;
 extern const Family kQwen3Family;
+extern const Family kPhi3Family;
+extern const Family kT5Family;
 
 const std::vector<const Family*>& families();
 

@@ -65,7 +65,7 @@ std::optional<DType> saved_dtype(const Json& config, const std::string& path) {
 
 const std::vector<const Family*>& families() {
   static const std::vector<const Family*> kFamilies = {&kLlamaFamily, &kMistralFamily, &kQwen2Family,
-                                                       &kQwen3Family};
+                                                       &kQwen3Family, &kPhi3Family,    &kT5Family};
   return kFamilies;
 }
 

@@ -21,13 +21,17 @@ struct RopeScaling {
   int64_t original_positions = 0;  // llama3, dynamic
 };
 
+// Positions are relative, so that any length will do.
+inline constexpr int64_t kUnlimitedPositions = int64_t{1} << 40;
+
 struct ModelSpec {
   std::string family;        // "llama"
   std::string architecture;  // "LlamaForCausalLM"
   std::string source;        // the config's path, for messages
   int64_t vocabulary = 0;
-  int64_t width = 0;  // hidden_size
-  int64_t layers = 0;
+  int64_t width = 0;           // hidden_size
+  int64_t layers = 0;          // of the decoder
+  int64_t encoder_layers = 0;  // 0: a decoder-only model
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
@@ -41,9 +45,16 @@ struct ModelSpec {
   bool attention_out_bias = false;
   bool mlp_bias = false;
   bool tied_embeddings = false;
-  bool head_norms = false;       // each query and key head is normalised before the rotation
-  std::vector<int64_t> windows;  // by layer: how far back attention sees, 0 for all; empty: all of all
+  bool fused_projections = false;  // the files hold q, k, v as one matrix, and gate, up as another
+  bool head_norms = false;         // each query and key head is normalised before the rotation
+  std::vector<int64_t> windows;    // by layer: how far back attention sees, 0 for all; empty: all of all
+  int64_t relative_buckets = 0;    // of the attention bias by distance; 0: none
+  int64_t relative_max_distance = 0;
+  int64_t decoder_start_id = 0;  // the token before the first of a decoder that follows an encoder
   std::optional<DType> dtype;    // what the weights were saved as
+
+  bool has_encoder() const { return encoder_layers > 0; }
+  int64_t all_layers() const { return encoder_layers + layers; }
 };
 
 enum class Goal {
@@ -57,6 +68,7 @@ struct ForwardOptions {
   Goal goal = Goal::loss;
   DType dtype = DType::f32;
   int64_t max_tokens = 0;         // in a micro-batch
+  int64_t max_source_tokens = 1;  // in a micro-batch, of the encoder if there is one
   int64_t max_sequences = 0;      // in a micro-batch
   int64_t max_length_tokens = 0;  // of one sequence
   int64_t loss_chunk_tokens = 0;  // 0: chosen

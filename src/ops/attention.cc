@@ -52,10 +52,35 @@ std::string check_heads(const AttentionAttributes& attributes, const Buffer* q, 
   return fits ? find_dtype_mismatch({q, kv}) : "the heads reach past the row";
 }
 
+constexpr size_t kForwardBias = 4;
+constexpr size_t kBackwardBias = 7;
+
+BufferId bias_of(const Op& op, size_t place) {
+  return place < op.inputs.size() ? op.inputs[place] : kNoBuffer;
+}
+
+std::string check_bias(const Program& program, const Op& op, size_t place) {
+  const auto& attributes = attributes_of<AttentionAttributes>(op);
+  if (bias_of(op, place) == kNoBuffer) {
+    return attributes.relative_buckets == 0 ? "" : "relative buckets need a bias";
+  }
+  // A bucket a distance is needed near by, and half of the buckets look each way.
+  int64_t directions = attributes.bidirectional_buckets ? 2 : 1;
+  if (attributes.relative_buckets / directions < 2 ||
+      attributes.relative_max_distance <= attributes.relative_buckets / directions / 2) {
+    return "too few relative buckets, or distances that end within the exact ones";
+  }
+  Dims table = {fixed(attributes.relative_buckets), fixed(attributes.heads)};
+  return find_mismatch({{"bias", input_of(program, op, place), table}});
+}
+
 std::string check_attention(const Program& program, const Op& op) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
   const Buffer* q = input_of(program, op, 0);
   std::string problem = check_heads(attributes, q, input_of(program, op, 1));
+  if (problem.empty()) {
+    problem = check_bias(program, op, kForwardBias);
+  }
   if (!problem.empty()) {
     return problem;
   }
@@ -67,16 +92,21 @@ std::string check_attention(const Program& program, const Op& op) {
 void attention_gradient(const Op& op, Gradients& gradients) {
   BufferId q = op.inputs[0];
   BufferId kv = op.inputs[1];
-  if (!gradients.wanted(q) && !gradients.wanted(kv)) {
+  BufferId bias = bias_of(op, kForwardBias);
+  if (!gradients.wanted(q) && !gradients.wanted(kv) && !gradients.wanted(bias)) {
     return;
   }
   Gradients::Target dq = gradients.target(q);
   // Fused queries, keys and values are one buffer: the op writes all of its columns once.
   Gradients::Target dkv = q == kv ? dq : gradients.target(kv);
-  gradients.append(
-      OpKind::attention_backward,
-      {q, kv, op.inputs[2], op.inputs[3], op.outputs[0], op.outputs[1], gradients.of(op.outputs[0])},
-      {dq, dkv}, op.attributes);
+  std::vector<BufferId> inputs = {
+      q, kv, op.inputs[2], op.inputs[3], op.outputs[0], op.outputs[1], gradients.of(op.outputs[0])};
+  std::vector<Gradients::Target> targets = {dq, dkv};
+  if (bias != kNoBuffer) {
+    inputs.push_back(bias);
+    targets.push_back(gradients.target(bias));
+  }
+  gradients.append(OpKind::attention_backward, std::move(inputs), targets, op.attributes);
 }
 
 std::string check_attention_backward(const Program& program, const Op& op) {
@@ -84,11 +114,23 @@ std::string check_attention_backward(const Program& program, const Op& op) {
   const Buffer* q = input_of(program, op, 0);
   const Buffer* kv = input_of(program, op, 1);
   std::string problem = check_heads(attributes, q, kv);
+  if (problem.empty()) {
+    problem = check_bias(program, op, kBackwardBias);
+  }
   if (!problem.empty()) {
     return problem;
   }
-  if (op.accumulates != 0) {
-    return "writes gradients, and cannot add to them";
+  if (op.accumulates_output(0) || op.accumulates_output(1)) {
+    return "writes the gradients of queries, keys and values, and cannot add to them";
+  }
+  if (const Buffer* dbias = output_of(program, op, 2); dbias != nullptr) {
+    if (!op.accumulates_output(2) || dbias->dtype != DType::f32) {
+      return "adds to an fp32 gradient of the bias";
+    }
+    problem = find_mismatch({{"dbias", dbias, program.buffer(op.inputs[kBackwardBias]).dims}});
+    if (!problem.empty()) {
+      return problem;
+    }
   }
   Dims out = {q->dims[0], fixed(attributes.heads * attributes.head_dim)};
   return find_mismatch({{"o", input_of(program, op, 4), out},

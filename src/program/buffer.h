@@ -46,12 +46,13 @@ enum class Lifetime : uint8_t {
 // Sizes that vary from batch to batch. They are planned at their maximum and run at their actual value.
 enum class Extent : uint8_t {
   fixed,
-  tokens,         // tokens of the micro-batch
+  tokens,         // tokens of the micro-batch (of an encoder-decoder model: the decoder's)
+  source_tokens,  // tokens that an encoder reads
   sequences,      // sequences of the micro-batch
   offsets,        // sequences + 1
   cached_tokens,  // positions in the kv-cache
 };
-inline constexpr int kExtentCount = 5;
+inline constexpr int kExtentCount = 6;
 
 struct Dim {
   Extent extent = Extent::fixed;

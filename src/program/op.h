@@ -30,8 +30,10 @@ enum class OpKind : uint8_t {
   lora_up_backward_input,     // dy[T,out], B -> dxa[T,parts*r]
   lora_up_backward_weight,    // dy[T,out], xa -> dB +=
   rope,                       // x[T,C], positions[T], inverse_frequencies[head_dim/2] -> y[T,C]
-  attention,                  // q[T,Cq], kv[Tk,Ckv], q_offsets[S+1], kv_offsets[S+1] -> o[T,H*hd], lse[T,H]
-  attention_backward,         // q, kv, q_offsets, kv_offsets, o, lse, do -> dq[T,Cq], dkv[Tk,Ckv]
+  attention,                  // q[T,Cq], kv[Tk,Ckv], q_offsets[S+1], kv_offsets[S+1], bias[buckets,H]?
+                              //   -> o[T,H*hd], lse[T,H]
+  attention_backward,         // q, kv, q_offsets, kv_offsets, o, lse, do, bias?
+                              //   -> dq[T,Cq], dkv[Tk,Ckv], dbias[buckets,H]? +=
   gated_activation,           // x[T,2F] (gate, then up) -> y[T,F] = f(gate) * up
   gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F]
   add,                        // a, b -> a + b
@@ -95,6 +97,11 @@ struct AttentionAttributes {
   float scale = 1.0F;
   bool causal = true;
   int64_t window = 0;  // a query sees this many keys back, itself included; 0: all
+  // With a bias input: a score gets the bias of the bucket into which its key's distance falls
+  // (backend/relative_bucket.h).
+  int64_t relative_buckets = 0;
+  int64_t relative_max_distance = 0;
+  bool bidirectional_buckets = false;  // keys before and after the query have buckets of their own
 };
 
 enum class Activation : uint8_t { silu, gelu_tanh, gelu };

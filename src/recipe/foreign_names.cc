@@ -42,6 +42,8 @@ constexpr auto kForeignNames = std::to_array<ForeignName>({
     {"eval_dataset", "write data.eval_file"},
     {"cutoff_len", "write data.max_length"},
     {"max_seq_length", "write data.max_length"},
+    {"max_source_length", "write data.max_length"},
+    {"generation_max_length", "write data.max_target_length"},
     {"max_seq_len", "write data.max_length"},
     {"sequence_len", "write data.max_length"},
     {"model_max_length", "write data.max_length"},

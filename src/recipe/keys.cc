@@ -89,7 +89,11 @@ void add_data(std::vector<RecipeKey>& keys) {
       "What a record holds. `auto` looks at the first one."));
   keys.push_back(integer_key(
       "data.max_length", {2, kMaxTokens}, [](auto& recipe) -> auto& { return recipe.data.max_length; },
-      "Tokens a sequence; longer ones are cut, and the cut is reported."));
+      "Tokens a sequence; longer ones are cut, and the cut is reported. With an encoder: of what it reads."));
+  keys.push_back(integer_key(
+      "data.max_target_length", {0, kMaxTokens},
+      [](auto& recipe) -> auto& { return recipe.data.max_target_length; },
+      "With an encoder: tokens of the answer, which the decoder writes; 0 for as many as max_length."));
 }
 
 void add_training_length(std::vector<RecipeKey>& keys) {

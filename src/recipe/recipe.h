@@ -31,7 +31,8 @@ struct DataSection {
   std::string train_file;  // JSONL or plain text, relative to the recipe's folder
   std::string eval_file;   // "" for none
   DataFormat format = DataFormat::automatic;
-  int64_t max_length = 2048;  // tokens a sequence; longer ones are cut, and the cut is reported
+  int64_t max_length = 2048;      // tokens a sequence; longer ones are cut, and the cut is reported
+  int64_t max_target_length = 0;  // of an encoder-decoder model's answers; 0: as max_length
 };
 
 enum class Schedule { linear, cosine, constant };

@@ -28,6 +28,7 @@ Inspection inspect(const ModelSpec& spec, int64_t rank) {
 
 Json inspection_json(const Inspection& inspection) {
   const ModelSpec& spec = inspection.spec;
+  bool unlimited = spec.max_positions == kUnlimitedPositions;
   Json bytes = Json::object();
   for (DType dtype : kDtypes) {
     bytes[std::string(name_of(dtype))] = inspection.parameters * size_of(dtype);
@@ -42,21 +43,28 @@ Json inspection_json(const Inspection& inspection) {
           {"vocabulary", spec.vocabulary},
           {"hidden_size", spec.width},
           {"layers", spec.layers},
+          {"encoder_layers", spec.encoder_layers},
           {"heads", spec.heads},
           {"kv_heads", spec.kv_heads},
           {"head_dim", spec.head_dim},
           {"intermediate_size", spec.inner_width},
-          {"max_positions", spec.max_positions},
+          {"max_positions", unlimited ? Json(nullptr) : Json(spec.max_positions)},
           {"tied_embeddings", spec.tied_embeddings}};
 }
 
 std::string inspection_text(const Inspection& inspection, const Style& style) {
   const ModelSpec& spec = inspection.spec;
   std::string text = fmt::format("  {}  {} ({})\n", style.bold(spec.source), spec.family, spec.architecture);
+  std::string layers = spec.has_encoder()
+                           ? fmt::format("{} encoder and {} decoder", spec.encoder_layers, spec.layers)
+                           : fmt::format("{}", spec.layers);
+  std::string positions = spec.max_positions == kUnlimitedPositions
+                              ? "relative positions"
+                              : fmt::format("up to {} positions", format_count(spec.max_positions));
   text += fmt::format("  {} layers, width {}, {} heads ({} for keys and values) of {}, inner width {}\n",
-                      spec.layers, spec.width, spec.heads, spec.kv_heads, spec.head_dim, spec.inner_width);
-  text += fmt::format("  vocabulary {}, {} embeddings, up to {} positions\n\n", format_count(spec.vocabulary),
-                      spec.tied_embeddings ? "tied" : "separate", format_count(spec.max_positions));
+                      layers, spec.width, spec.heads, spec.kv_heads, spec.head_dim, spec.inner_width);
+  text += fmt::format("  vocabulary {}, {} embeddings, {}\n\n", format_count(spec.vocabulary),
+                      spec.tied_embeddings ? "tied" : "separate", positions);
   text += fmt::format("  {} parameters\n", style.bold(format_count(inspection.parameters)));
   for (DType dtype : kDtypes) {
     int64_t bytes = inspection.parameters * size_of(dtype);

@@ -31,9 +31,13 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
                       spec.family, format_count(plan.parameters), name_of(run_dtype(recipe, spec)));
   text += fmt::format("  {}  {}: {} parameters ({:.2f}%)\n", style.dim("trains"), method,
                       format_count(plan.trainable_parameters), share);
+  std::string length = fmt::format("{}", recipe.data.max_length);
+  if (spec.has_encoder()) {
+    length += fmt::format(" + {}", decoder_length(recipe, spec));
+  }
   text += fmt::format("  {}  {} × {} = {} sequences of up to {} tokens a step\n", style.dim("batch "),
                       training.per_device_train_batch_size, training.gradient_accumulation_steps, effective,
-                      recipe.data.max_length);
+                      length);
   return text;
 }
 

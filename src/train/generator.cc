@@ -2,6 +2,7 @@
 #include "train/generator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -11,34 +12,8 @@
 namespace snug {
 namespace {
 
-// Runs `tokens` as the continuation of `cached` tokens already in the cache; returns the last one's logits.
-std::vector<float> step(Executor& executor, std::span<const int32_t> tokens, int64_t cached) {
-  auto count = static_cast<int64_t>(tokens.size());
-  std::vector<int32_t> positions(tokens.size());
-  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(cached));
-  const std::array<int32_t, 2> offsets = {0, static_cast<int32_t>(count)};
-  const std::array<int32_t, 2> cached_offsets = {0, static_cast<int32_t>(cached + count)};
-  const std::array<int32_t, 1> last = {static_cast<int32_t>(count - 1)};
-  executor.write_values<int32_t>(kGeneratePhase, "ids", tokens);
-  executor.write_values<int32_t>(kGeneratePhase, "positions", positions);
-  executor.write_values<int32_t>(kGeneratePhase, "slots", positions);
-  executor.write_values<int32_t>(kGeneratePhase, "offsets", offsets);
-  executor.write_values<int32_t>(kGeneratePhase, "cached_offsets", cached_offsets);
-  executor.write_values<int32_t>(kGeneratePhase, "last_rows", last);
-
-  Extents extents{};
-  extents[static_cast<size_t>(Extent::tokens)] = count;
-  extents[static_cast<size_t>(Extent::sequences)] = 1;
-  extents[static_cast<size_t>(Extent::offsets)] = 2;
-  extents[static_cast<size_t>(Extent::cached_tokens)] = cached + count;
-  executor.run(kGeneratePhase, extents);
-
-  Tensor logits = executor.tensor(kGeneratePhase, "logits");
-  std::vector<std::byte> raw(static_cast<size_t>(logits.elements() * size_of(logits.dtype)));
-  executor.read(kGeneratePhase, "logits", raw);
-  std::vector<float> values(static_cast<size_t>(logits.elements()));
-  convert(logits.dtype, raw.data(), DType::f32, values.data(), logits.elements());
-  return values;
+std::array<int32_t, 2> one_sequence(int64_t tokens) {
+  return {0, static_cast<int32_t>(tokens)};
 }
 
 struct Candidate {
@@ -73,6 +48,60 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingO
 
 }  // namespace
 
+Decoding::Decoding(Executor& executor, std::span<const int32_t> source) : executor_(executor) {
+  if (!executor.has(kGeneratePhase, "source_offsets")) {
+    return;
+  }
+  source_tokens_ = static_cast<int64_t>(source.size());
+  const std::array<int32_t, 2> offsets = one_sequence(source_tokens_);
+  executor_.write_values<int32_t>(kEncodePhase, "source_ids", source);
+  executor_.write_values<int32_t>(kEncodePhase, "source_offsets", offsets);
+  executor_.run(kEncodePhase, extents(0));
+}
+
+std::vector<float> Decoding::step(std::span<const int32_t> tokens) {
+  auto count = static_cast<int64_t>(tokens.size());
+  write_inputs(tokens);
+  executor_.run(kGeneratePhase, extents(count));
+  cached_ += count;
+  Tensor logits = executor_.tensor(kGeneratePhase, "logits");
+  std::vector<std::byte> raw(static_cast<size_t>(logits.elements() * size_of(logits.dtype)));
+  executor_.read(kGeneratePhase, "logits", raw);
+  std::vector<float> values(static_cast<size_t>(logits.elements()));
+  convert(logits.dtype, raw.data(), DType::f32, values.data(), logits.elements());
+  return values;
+}
+
+void Decoding::write_inputs(std::span<const int32_t> tokens) {
+  auto count = static_cast<int64_t>(tokens.size());
+  std::vector<int32_t> positions(tokens.size());
+  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(cached_));
+  const std::array<int32_t, 1> last = {static_cast<int32_t>(count - 1)};
+  // Not every model has every input.
+  auto write = [&](const char* name, std::span<const int32_t> values) {
+    if (executor_.has(kGeneratePhase, name)) {
+      executor_.write_values<int32_t>(kGeneratePhase, name, values);
+    }
+  };
+  write("ids", tokens);
+  write("positions", positions);
+  write("slots", positions);
+  write("offsets", one_sequence(count));
+  write("cached_offsets", one_sequence(cached_ + count));
+  write("source_offsets", one_sequence(source_tokens_));
+  write("last_rows", last);
+}
+
+Extents Decoding::extents(int64_t tokens) const {
+  Extents extents{};
+  extents[static_cast<size_t>(Extent::tokens)] = tokens;
+  extents[static_cast<size_t>(Extent::source_tokens)] = source_tokens_;
+  extents[static_cast<size_t>(Extent::sequences)] = 1;
+  extents[static_cast<size_t>(Extent::offsets)] = 2;
+  extents[static_cast<size_t>(Extent::cached_tokens)] = cached_ + tokens;
+  return extents;
+}
+
 int32_t sample(std::span<const float> logits, const SamplingOptions& options, Rng& rng) {
   if (options.temperature <= 0) {
     return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -90,12 +119,13 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, Rn
   return choices.back().id;
 }
 
-std::vector<int32_t> generate(Executor& executor, std::span<const int32_t> prompt,
-                              const SamplingOptions& options, const std::function<bool(int32_t)>& on_token) {
-  SNUG_CHECK(!prompt.empty(), "generation needs at least one token to start from");
+std::vector<int32_t> generate(Executor& executor, const Prompt& prompt, const SamplingOptions& options,
+                              const std::function<bool(int32_t)>& on_token) {
+  SNUG_CHECK(!prompt.tokens.empty(), "generation needs at least one token to start from");
   Rng rng(options.seed);
   std::vector<int32_t> made;
-  std::vector<float> logits = step(executor, prompt, 0);
+  Decoding decoding(executor, prompt.source);
+  std::vector<float> logits = decoding.step(prompt.tokens);
   while (static_cast<int64_t>(made.size()) < options.max_new_tokens) {
     int32_t next = sample(logits, options, rng);
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), next) != options.stop_ids.end()) {
@@ -105,13 +135,9 @@ std::vector<int32_t> generate(Executor& executor, std::span<const int32_t> promp
     if ((on_token && !on_token(next)) || static_cast<int64_t>(made.size()) == options.max_new_tokens) {
       break;
     }
-    logits = step(executor, {&next, 1}, static_cast<int64_t>(prompt.size() + made.size()) - 1);
+    logits = decoding.step({&next, 1});
   }
   return made;
-}
-
-std::vector<float> last_logits(Executor& executor, std::span<const int32_t> tokens) {
-  return step(executor, tokens, 0);
 }
 
 }  // namespace snug

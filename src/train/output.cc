@@ -17,8 +17,12 @@
 namespace snug {
 namespace {
 
-// Suffixes of the adapted modules, e.g. "q_proj": what PEFT matches modules by.
-std::vector<std::string> adapted_suffixes(const Plan& plan) {
+// PEFT matches names and suffixes as snug does; "all-linear" is written out, as the suffixes of all modules.
+std::vector<std::string> targets_for_peft(const LoraSection& lora, const Plan& plan) {
+  const std::vector<std::string>& targets = lora.target_modules;
+  if (std::find(targets.begin(), targets.end(), "all-linear") == targets.end()) {
+    return targets;
+  }
   std::set<std::string> suffixes;
   for (const StoredTensor& tensor : stored_tensors(plan, Role::adapters, true)) {
     std::string module = tensor.name.substr(0, tensor.name.rfind(".lora_"));
@@ -48,7 +52,8 @@ std::string hugging_face_name(DType dtype) {
 
 }  // namespace
 
-void save_adapter(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder) {
+void save_adapter(Executor& executor, const Recipe& recipe, const ModelSpec& spec,
+                  const std::filesystem::path& folder) {
   const LoraSection& lora = *recipe.lora;
   std::vector<StoredTensor> tensors = stored_tensors(executor.plan(), Role::adapters, true);
   SafetensorsWriter writer(folder / "adapter_model.safetensors", entries_of(tensors));
@@ -57,12 +62,12 @@ void save_adapter(Executor& executor, const Recipe& recipe, const std::filesyste
   }
   writer.finish();
   Json config = {{"peft_type", "LORA"},
-                 {"task_type", "CAUSAL_LM"},
+                 {"task_type", spec.has_encoder() ? "SEQ_2_SEQ_LM" : "CAUSAL_LM"},
                  {"base_model_name_or_path", recipe.model.path},
                  {"r", lora.r},
                  {"lora_alpha", lora.lora_alpha},
                  {"lora_dropout", lora.lora_dropout},
-                 {"target_modules", adapted_suffixes(executor.plan())},
+                 {"target_modules", targets_for_peft(lora, executor.plan())},
                  {"use_rslora", lora.use_rslora},
                  {"bias", "none"},
                  {"fan_in_fan_out", false},

@@ -6,12 +6,14 @@
 #include <string>
 
 #include "exec/executor.h"
+#include "model/model_spec.h"
 #include "recipe/recipe.h"
 
 namespace snug {
 
 // adapter_config.json and adapter_model.safetensors, as PEFT reads them.
-void save_adapter(Executor& executor, const Recipe& recipe, const std::filesystem::path& folder);
+void save_adapter(Executor& executor, const Recipe& recipe, const ModelSpec& spec,
+                  const std::filesystem::path& folder);
 
 // config.json, the weights (sharded with an index above 5 GB) and the tokenizer's files; all but the weights
 // come from the model's own folder, `source`.

@@ -13,6 +13,7 @@ namespace {
 Extents extents_of(const Batch& batch) {
   Extents extents{};
   extents[static_cast<size_t>(Extent::tokens)] = batch.tokens();
+  extents[static_cast<size_t>(Extent::source_tokens)] = batch.source_tokens();
   extents[static_cast<size_t>(Extent::sequences)] = batch.sequences();
   extents[static_cast<size_t>(Extent::offsets)] = batch.sequences() + 1;
   return extents;
@@ -31,8 +32,14 @@ StepRunner::StepRunner(Executor& executor, const TrainingSection& training)
 void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, float scale) {
   executor_.write_values<int32_t>(phase, "ids", batch.ids);
   executor_.write_values<int32_t>(phase, "targets", batch.targets);
-  executor_.write_values<int32_t>(phase, "positions", batch.positions);
   executor_.write_values<int32_t>(phase, "offsets", batch.offsets);
+  if (executor_.has(phase, "positions")) {
+    executor_.write_values<int32_t>(phase, "positions", batch.positions);
+  }
+  if (executor_.has(phase, "source_ids")) {
+    executor_.write_values<int32_t>(phase, "source_ids", batch.source_ids);
+    executor_.write_values<int32_t>(phase, "source_offsets", batch.source_offsets);
+  }
   executor_.write_values<float>(phase, "scale", std::span(&scale, 1));
   executor_.run(phase, extents_of(batch));
 }
@@ -53,13 +60,19 @@ double StepRunner::accumulate_gradients(const std::vector<Batch>& micro_batches,
   // Dividing by the targets of the whole effective batch makes the split into micro-batches invisible.
   float scale = loss_scale_.value() / static_cast<float>(std::max<int64_t>(targets, 1));
   int64_t first_token = 0;
-  for (const Batch& batch : micro_batches) {
-    if (executor_.has(kTrainPhase, "random")) {
-      const std::array<int64_t, 3> random = {training_.seed, step, first_token};
-      executor_.write_values<int64_t>(kTrainPhase, "random", random);
+  int64_t first_source_token = 0;
+  auto seed_masks = [&](const char* name, int64_t first) {
+    if (executor_.has(kTrainPhase, name)) {
+      const std::array<int64_t, 3> random = {training_.seed, step, first};
+      executor_.write_values<int64_t>(kTrainPhase, name, random);
     }
+  };
+  for (const Batch& batch : micro_batches) {
+    seed_masks("random", first_token);
+    seed_masks("source_random", first_source_token);
     run_micro_batch(kTrainPhase, batch, scale);
     first_token += batch.tokens();
+    first_source_token += batch.source_tokens();
   }
   return loss_sum_and_reset() / static_cast<double>(std::max<int64_t>(targets, 1));
 }

@@ -118,7 +118,7 @@ class Trainer {
     row.gradient_norm = result.gradient_norm;
     row.learning_rate = learning_rate(recipe_.training, index, summary_.total_steps);
     for (const Batch& batch : step) {
-      row.tokens += batch.tokens();
+      row.tokens += batch.tokens() + batch.source_tokens();
     }
     return row;
   }
@@ -158,7 +158,7 @@ class Trainer {
   void save() {
     observer_.on_stage(fmt::format("saving to {}", folder_.string()));
     if (recipe_.lora) {
-      save_adapter(executor_, recipe_, folder_);
+      save_adapter(executor_, recipe_, inputs_.model.spec, folder_);
     } else {
       save_model(executor_, inputs_.model.folder, folder_);
     }
@@ -214,9 +214,13 @@ TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model) {
   }
   TrainInputs inputs{recipe, model, {}, std::nullopt};
   const DataSection& data = recipe.data;
-  inputs.train_data = load_dataset(data.train_file, data.format, *tokenizer, data.max_length);
+  DatasetOptions options{data.format, data.max_length, data.max_target_length, std::nullopt};
+  if (spec.has_encoder()) {
+    options.decoder_start_id = static_cast<int32_t>(spec.decoder_start_id);
+  }
+  inputs.train_data = load_dataset(data.train_file, *tokenizer, options);
   if (!data.eval_file.empty()) {
-    inputs.eval_data = load_dataset(data.eval_file, data.format, *tokenizer, data.max_length);
+    inputs.eval_data = load_dataset(data.eval_file, *tokenizer, options);
   }
   return inputs;
 }

@@ -18,7 +18,7 @@ class DatasetTest : public ::testing::Test {
   Dataset load(const std::string& name, const std::string& content, DataFormat format = DataFormat::automatic,
                int64_t max_length = 100) {
     testing::write_raw(folder_ / name, content);
-    return load_dataset(folder_ / name, format, *tokenizer_, max_length);
+    return load_dataset(folder_ / name, *tokenizer_, {.format = format, .max_length_tokens = max_length});
   }
   std::string load_error(const std::string& name, const std::string& content,
                          DataFormat format = DataFormat::automatic) {
@@ -75,7 +75,8 @@ TEST_F(DatasetTest, BosIsPutBeforeWhereTheTokenizerAddsIt) {
                          {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"add_bos_token", true}});
   testing::write_raw(folder_ / "d.jsonl", "{\"prompt\": \"\", \"completion\": \"ab\"}\n");
   auto tokenizer = with_bos.load();
-  Dataset dataset = load_dataset(folder_ / "d.jsonl", DataFormat::automatic, *tokenizer, 100);
+  Dataset dataset = load_dataset(folder_ / "d.jsonl", *tokenizer,
+                                 {.format = DataFormat::automatic, .max_length_tokens = 100});
   EXPECT_EQ(ids(dataset, 0), (Ids{20, 5, 21}));
   EXPECT_EQ(targets(dataset, 0), (Ids{5, 21, kNo}));
 }
@@ -117,7 +118,8 @@ TEST_F(DatasetTest, DropsWhatTeachesNothing) {
   TinyTokenizer without_eos(testing::tiny_tokenizer_json(), Json::object());
   auto tokenizer = without_eos.load();
   testing::write_raw(folder_ / "e.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a c\"}\n");
-  dataset = load_dataset(folder_ / "e.jsonl", DataFormat::text, *tokenizer, 100);
+  dataset =
+      load_dataset(folder_ / "e.jsonl", *tokenizer, {.format = DataFormat::text, .max_length_tokens = 100});
   EXPECT_EQ(dataset.size(), 1) << "one token alone has nothing before it";
   EXPECT_EQ(dataset.dropped_examples, 1);
 }
@@ -147,10 +149,16 @@ TEST_F(DatasetTest, SaysWhatIsWrongWithAFile) {
   EXPECT_SAYS(load_error("d.txt", "abc", DataFormat::prompt_completion), "plain text has no prompts");
   EXPECT_SAYS(load_error("d.jsonl", "{\"text\": \"\"}\n"), "none of its 1 examples has anything to learn");
   EXPECT_SAYS(error_text(ErrorKind::bad_input,
-                         [&] { load_dataset(folder_ / "no.jsonl", DataFormat::text, *tokenizer_, 9); }),
+                         [&] {
+                           load_dataset(folder_ / "no.jsonl", *tokenizer_,
+                                        {.format = DataFormat::text, .max_length_tokens = 9});
+                         }),
               "no.jsonl: cannot be read: No such file");
   EXPECT_SAYS(error_text(ErrorKind::bad_input,
-                         [&] { load_dataset(folder_.path(), DataFormat::text, *tokenizer_, 9); }),
+                         [&] {
+                           load_dataset(folder_.path(), *tokenizer_,
+                                        {.format = DataFormat::text, .max_length_tokens = 9});
+                         }),
               "is a folder");
 }
 

@@ -344,5 +344,49 @@ TEST(OpGradients, RopeAndAttention) {
   }
 }
 
+// Self attention with a bias by distance, and attention from one set of sequences to another.
+TEST(OpGradients, AttentionWithRelativeBias) {
+  for (bool bidirectional : {true, false}) {
+    constexpr int64_t kHeads = 2;
+    constexpr int64_t kWidth = kHeads * 5;
+    GradientCase test(14);
+    BufferId qkv = test.activation("qkv", 3 * kWidth);
+    BufferId sequence_offsets = test.integers("offsets", {offsets(4)}, {0, 3, 4, 14});
+    AttentionAttributes attributes{.heads = kHeads,
+                                   .kv_heads = kHeads,
+                                   .head_dim = 5,
+                                   .k_column = kWidth,
+                                   .v_column = 2 * kWidth,
+                                   .causal = !bidirectional,
+                                   .relative_buckets = 8,
+                                   .relative_max_distance = 7,
+                                   .bidirectional_buckets = bidirectional};
+    BufferId bias = test.weight("bias", {fixed(8), fixed(kHeads)});
+    BufferId o = test.temporary("o", kWidth);
+    BufferId lse = test.temporary("lse", kHeads);
+    test.builder().append(OpKind::attention, "attention",
+                          {qkv, qkv, sequence_offsets, sequence_offsets, bias}, {o, lse}, attributes);
+    test.finish_with_loss(o);
+    test.check();
+  }
+}
+
+TEST(OpGradients, CrossAttention) {
+  constexpr int64_t kHeads = 2;
+  constexpr int64_t kWidth = kHeads * 6;
+  GradientCase test(9);
+  BufferId q = test.activation("q", kWidth);
+  BufferId kv = test.activation("kv", 2 * kWidth);
+  BufferId q_offsets = test.integers("q_offsets", {offsets(4)}, {0, 6, 7, 9});
+  BufferId kv_offsets = test.integers("kv_offsets", {offsets(4)}, {0, 1, 8, 9});
+  AttentionAttributes attributes{
+      .heads = kHeads, .kv_heads = kHeads, .head_dim = 6, .v_column = kWidth, .scale = 0.7F, .causal = false};
+  BufferId o = test.temporary("o", kWidth);
+  BufferId lse = test.temporary("lse", kHeads);
+  test.builder().append(OpKind::attention, "attention", {q, kv, q_offsets, kv_offsets}, {o, lse}, attributes);
+  test.finish_with_loss(o);
+  test.check();
+}
+
 }  // namespace
 }  // namespace snug

@@ -40,6 +40,7 @@ data:
   eval_file: sub/eval.jsonl
   format: prompt_completion
   max_length: 1024
+  max_target_length: 256
 training:
   num_train_epochs: 1.5
   max_steps: 200
@@ -80,6 +81,7 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.data.eval_file, "/recipes/sub/eval.jsonl");
   EXPECT_EQ(recipe.data.format, DataFormat::prompt_completion);
   EXPECT_EQ(recipe.data.max_length, 1024);
+  EXPECT_EQ(recipe.data.max_target_length, 256);
   EXPECT_EQ(recipe.training.num_train_epochs, 1.5);
   EXPECT_EQ(recipe.training.max_steps, 200);
   EXPECT_EQ(recipe.training.per_device_train_batch_size, 4);

@@ -1,6 +1,7 @@
 // Reference cases made by tools/make_references.py: a tiny model folder, a batch, and what Hugging Face says.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -18,9 +19,24 @@ inline std::filesystem::path reference_folder(const std::string& name) {
   return std::filesystem::path(SNUG_SOURCE_DIR) / "tests/goldens/references" / name;
 }
 
+// Every case that has `file`, so that none is forgotten.
+inline std::vector<std::string> reference_cases_with(const std::string& file) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(reference_folder(""))) {
+    if (std::filesystem::exists(entry.path() / file)) {
+      names.push_back(entry.path().filename().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 inline Batch batch_of_sequences(const Json& sequences, const std::vector<size_t>& indices) {
   Batch batch;
   batch.offsets.push_back(0);
+  if (sequences[0].contains("source")) {
+    batch.source_offsets.push_back(0);
+  }
   for (size_t index : indices) {
     auto ids = sequences[index]["ids"].get<std::vector<int32_t>>();
     auto targets = sequences[index]["targets"].get<std::vector<int32_t>>();
@@ -31,6 +47,11 @@ inline Batch batch_of_sequences(const Json& sequences, const std::vector<size_t>
       batch.target_count += targets[i] >= 0 ? 1 : 0;
     }
     batch.offsets.push_back(static_cast<int32_t>(batch.ids.size()));
+    if (sequences[index].contains("source")) {
+      auto source = sequences[index]["source"].get<std::vector<int32_t>>();
+      batch.source_ids.insert(batch.source_ids.end(), source.begin(), source.end());
+      batch.source_offsets.push_back(static_cast<int32_t>(batch.source_ids.size()));
+    }
   }
   return batch;
 }
@@ -48,7 +69,8 @@ inline Recipe reference_recipe(const std::filesystem::path& model) {
   Recipe recipe;
   recipe.model.path = model.string();
   recipe.model.dtype = DType::f32;
-  recipe.data.max_length = 16;
+  recipe.data.max_length = 17;
+  recipe.data.max_target_length = 11;
   recipe.training.per_device_train_batch_size = 4;
   recipe.training.per_device_eval_batch_size = 4;
   return recipe;

@@ -29,7 +29,7 @@ void expect_loss_and_gradients(TrainFixture& fixture, Role role, const std::file
   expect_gradients(fixture, role, folder);
 }
 
-class FullModel : public testing::TestWithParam<const char*> {};
+class FullModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(FullModel, LossAndEveryGradient) {
   std::filesystem::path folder = reference_folder(GetParam());
@@ -40,15 +40,18 @@ TEST_P(FullModel, LossAndEveryGradient) {
 TEST_P(FullModel, GreedyGeneration) {
   std::filesystem::path folder = reference_folder(GetParam());
   Json reference = read_json(folder / "generation.json");
-  auto prompt = reference["prompt"].get<std::vector<int32_t>>();
+  Prompt prompt{reference["prompt"].get<std::vector<int32_t>>()};
+  if (reference.contains("source")) {
+    prompt.source = reference["source"].get<std::vector<int32_t>>();
+  }
   auto wanted = reference["generated"].get<std::vector<int32_t>>();
   ModelSpec spec = locate_model(folder.string()).spec;
   CpuBackend backend(true);
-  auto total = static_cast<int64_t>(prompt.size() + wanted.size());
-  Plan plan = make_plan(compile_generation(spec, {.dtype = DType::f32,
-                                                  .max_prompt_tokens = static_cast<int64_t>(prompt.size()),
-                                                  .max_total_tokens = total}),
-                        backend, backend.device_total_bytes());
+  GenerationOptions sizes{.dtype = DType::f32,
+                          .max_source_tokens = static_cast<int64_t>(prompt.source.size()),
+                          .max_prompt_tokens = static_cast<int64_t>(prompt.tokens.size()),
+                          .max_total_tokens = static_cast<int64_t>(prompt.tokens.size() + wanted.size())};
+  Plan plan = make_plan(compile_generation(spec, sizes), backend, backend.device_total_bytes());
   Executor executor(plan, backend);
   load_constants(executor);
   load_tensors(executor, Role::base_weights, SafetensorsSet::open(folder));
@@ -57,16 +60,21 @@ TEST_P(FullModel, GreedyGeneration) {
   EXPECT_EQ(generate(executor, prompt, options), wanted);
 }
 
-INSTANTIATE_TEST_SUITE_P(References, FullModel,
-                         testing::Values("gqa_untied", "mha_tied", "gqa_tied_headdim"));
+std::string name_of_case(const testing::TestParamInfo<std::string>& info) {
+  return info.param;
+}
+
+INSTANTIATE_TEST_SUITE_P(References, FullModel, testing::ValuesIn(reference_cases_with("config.json")),
+                         name_of_case);
 
 Recipe lora_recipe(const std::filesystem::path& folder) {
-  Recipe recipe = reference_recipe(reference_folder("gqa_untied"));
+  Json adapter = read_json(folder / "initial_adapter/adapter_config.json");
+  Recipe recipe = reference_recipe(folder / adapter["base_model_name_or_path"].get<std::string>());
   recipe.lora = read_adapter_config(folder / "initial_adapter");
   return recipe;
 }
 
-class Adapter : public testing::TestWithParam<const char*> {};
+class Adapter : public testing::TestWithParam<std::string> {};
 
 TEST_P(Adapter, LossAndEveryGradient) {
   std::filesystem::path folder = reference_folder(GetParam());
@@ -74,7 +82,8 @@ TEST_P(Adapter, LossAndEveryGradient) {
   expect_loss_and_gradients(fixture, Role::adapters, folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(References, Adapter, testing::Values("lora", "lora_rslora", "lora_query_value"));
+INSTANTIATE_TEST_SUITE_P(References, Adapter, testing::ValuesIn(reference_cases_with("initial_adapter")),
+                         name_of_case);
 
 TEST(LoraTraining, FollowsTheCurveOfPeft) {
   std::filesystem::path folder = reference_folder("lora");

@@ -75,7 +75,7 @@ void run_all_phases(TrainFixture& fixture, const std::filesystem::path& folder) 
   }
   fixture.runner.evaluate(dataset);
   if (recipe.lora) {
-    save_adapter(fixture.executor, recipe, folder);
+    save_adapter(fixture.executor, recipe, fixture.spec, folder);
   } else {
     save_model(fixture.executor, recipe.model.path, folder);
   }
@@ -135,7 +135,7 @@ TEST(Memory, GenerationTouchesWhatItPlanned) {
   Executor executor(plan, backend);
   load_constants(executor);
   load_tensors(executor, Role::base_weights, SafetensorsSet::open(folder));
-  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
+  const Prompt prompt{{1, 2, 3, 4, 5}};
   SamplingOptions options;
   options.max_new_tokens = 7;
   generate(executor, prompt, options);

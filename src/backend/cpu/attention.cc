@@ -1,5 +1,5 @@
-// attention: softmax(scale * q k^T) v over sequences of any length, a block of queries at a time. Keys come
-// in blocks as well, with a running maximum and sum, so that scores never take more than one block.
+// attention: softmax(scale * q k^T + bias) v over sequences of any length, a block of queries at a time. Keys
+// come in blocks as well, with a running maximum and sum, so that scores never take more than one block.
 #include <cmath>
 #include <limits>
 
@@ -18,6 +18,7 @@ struct Block {
   float* output = nullptr;   // [kQueryBlock, head_dim], not yet divided by the sum
   float* maximum = nullptr;  // [kQueryBlock]
   float* sum = nullptr;      // [kQueryBlock]
+  float* bias = nullptr;     // [kBlockDistances]
   float* query = nullptr;    // [kQueryBlock, head_dim]
   float* key = nullptr;      // [kKeyBlock, head_dim]
   float* value = nullptr;    // [kKeyBlock, head_dim]
@@ -25,7 +26,8 @@ struct Block {
 
 int64_t block_bytes(int64_t head_dim, DType dtype) {
   int64_t bytes = padded_bytes_of<float>(kQueryBlock * kKeyBlock) +
-                  padded_bytes_of<float>(kQueryBlock * head_dim) + 2 * padded_bytes_of<float>(kQueryBlock);
+                  padded_bytes_of<float>(kQueryBlock * head_dim) + 2 * padded_bytes_of<float>(kQueryBlock) +
+                  padded_bytes_of<float>(kBlockDistances);
   if (dtype != DType::f32) {
     bytes +=
         padded_bytes_of<float>(kQueryBlock * head_dim) + 2 * padded_bytes_of<float>(kKeyBlock * head_dim);
@@ -39,6 +41,7 @@ Block take_block(Scratch scratch, int64_t head_dim, DType dtype) {
   block.output = scratch.take<float>(kQueryBlock * head_dim);
   block.maximum = scratch.take<float>(kQueryBlock);
   block.sum = scratch.take<float>(kQueryBlock);
+  block.bias = scratch.take<float>(kBlockDistances);
   if (dtype != DType::f32) {
     block.query = scratch.take<float>(kQueryBlock * head_dim);
     block.key = scratch.take<float>(kKeyBlock * head_dim);
@@ -184,6 +187,11 @@ void run_item(const KernelCall& call, const Item& item, Block& block) {
     product.transpose_b = true;
     product.alpha = attributes.scale;
     gemm(product, {});
+    if (attributes.relative_buckets > 0) {
+      load_bias(attributes, call.inputs[4], item.head, first_distance(item.rows, item.first, begin),
+                block.bias);
+      add_bias(block.bias, item.count, count, block.scores);
+    }
     for (int64_t i = 0; i < item.count; ++i) {
       KeyRange visible = within_block(visible_keys(attributes, item.rows, item.first + i), begin, count);
       add_to_softmax(block.scores + i * kKeyBlock, count, visible, block, i, head_dim);

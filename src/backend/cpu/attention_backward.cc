@@ -1,6 +1,6 @@
 // attention_backward: the probabilities are made again from the kept log-sum-exp, block by block.
-//   P = exp(scale * q k^T - lse), dv = P^T do, dP = do v^T, dS = P * (dP - rowsum(do * o)),
-//   dq = scale * dS k, dk = scale * dS^T q
+//   P = exp(scale * q k^T + bias - lse), dv = P^T do, dP = do v^T, dS = P * (dP - rowsum(do * o)),
+//   dq = scale * dS k, dk = scale * dS^T q, dbias[bucket] = sum of dS at the bucket's distances
 #include "backend/cpu/attention_blocks.h"
 #include "backend/cpu/fast_math.h"
 #include "backend/cpu/kernel_functions.h"
@@ -16,6 +16,7 @@ struct Block {
   float* dscores = nullptr;        // [kQueryBlock, kKeyBlock]
   float* dquery = nullptr;         // [kQueryBlock, head_dim]
   float* delta = nullptr;          // [kQueryBlock]: rowsum(do * o)
+  float* bias = nullptr;           // [kBlockDistances], and then its gradient
   float* query = nullptr;          // [kQueryBlock, head_dim]
   float* output = nullptr;         // [kQueryBlock, head_dim]
   float* doutput = nullptr;        // [kQueryBlock, head_dim]
@@ -27,8 +28,8 @@ struct Block {
 
 int64_t block_bytes(int64_t head_dim, int64_t keys, DType dtype) {
   int64_t queries = padded_bytes_of<float>(kQueryBlock * head_dim);
-  int64_t bytes =
-      2 * padded_bytes_of<float>(kQueryBlock * kKeyBlock) + queries + padded_bytes_of<float>(kQueryBlock);
+  int64_t bytes = 2 * padded_bytes_of<float>(kQueryBlock * kKeyBlock) + queries +
+                  padded_bytes_of<float>(kQueryBlock) + padded_bytes_of<float>(kBlockDistances);
   if (dtype != DType::f32) {
     bytes += 3 * queries + 2 * padded_bytes_of<float>(kKeyBlock * head_dim) +
              2 * padded_bytes_of<float>(keys * head_dim);
@@ -42,6 +43,7 @@ Block take_block(Scratch scratch, int64_t head_dim, int64_t keys, DType dtype) {
   block.dscores = scratch.take<float>(kQueryBlock * kKeyBlock);
   block.dquery = scratch.take<float>(kQueryBlock * head_dim);
   block.delta = scratch.take<float>(kQueryBlock);
+  block.bias = scratch.take<float>(kBlockDistances);
   if (dtype != DType::f32) {
     block.query = scratch.take<float>(kQueryBlock * head_dim);
     block.output = scratch.take<float>(kQueryBlock * head_dim);
@@ -61,6 +63,7 @@ struct Item {
   int64_t kv_head = 0;
   MatrixView dkey;
   MatrixView dvalue;
+  float* dbias = nullptr;  // [heads, buckets] of this sequence; null: not wanted
 };
 
 // Some queries of one head, in fp32.
@@ -104,6 +107,25 @@ void make_probabilities(float* scores, int64_t keys, KeyRange visible, float lse
   std::fill_n(scores + visible.last, keys - visible.last, 0.0F);
 }
 
+// Sums dS [queries, keys] by distance, and the distances by bucket.
+void add_bias_gradient(const AttentionAttributes& attributes, const Item& item, const Queries& queries,
+                       KeyRange keys, const Block& block) {
+  int64_t count = keys.last - keys.first;
+  std::fill_n(block.bias, kBlockDistances, 0.0F);
+  for (int64_t i = 0; i < queries.query.rows; ++i) {
+    float* sums = block.bias + kQueryBlock - 1 - i;
+    const float* ds = block.dscores + i * kKeyBlock;
+    for (int64_t j = 0; j < count; ++j) {
+      sums[j] += ds[j];
+    }
+  }
+  int64_t distance = first_distance(item.rows, queries.first, keys.first);
+  float* dbias = item.dbias + queries.head * attributes.relative_buckets;
+  for (int64_t place = 0; place < kBlockDistances; ++place) {
+    dbias[relative_bucket(attributes, distance + place)] += block.bias[place];
+  }
+}
+
 // One block of scores: adds to dquery, dkey and dvalue.
 void run_key_block(const KernelCall& call, const Item& item, const Queries& queries, KeyRange keys,
                    const Block& block) {
@@ -119,6 +141,11 @@ void run_key_block(const KernelCall& call, const Item& item, const Queries& quer
   MatrixView dscores = {block.dscores, DType::f32, rows, count, kKeyBlock};
 
   multiply({queries.query}, {key, true}, probabilities, attributes.scale, false);
+  if (attributes.relative_buckets > 0) {
+    load_bias(attributes, call.inputs[7], queries.head, first_distance(item.rows, queries.first, keys.first),
+              block.bias);
+    add_bias(block.bias, rows, count, block.probabilities);
+  }
   multiply({queries.doutput}, {value, true}, dscores, 1.0F, false);
   for (int64_t i = 0; i < rows; ++i) {
     KeyRange visible =
@@ -130,6 +157,9 @@ void run_key_block(const KernelCall& call, const Item& item, const Queries& quer
     for (int64_t j = 0; j < count; ++j) {
       ds[j] = p[j] * (ds[j] - delta);
     }
+  }
+  if (item.dbias != nullptr) {
+    add_bias_gradient(attributes, item, queries, keys, block);
   }
   multiply({probabilities, true}, {queries.doutput}, item.dvalue.row_block(keys.first, count), 1.0F, true);
   multiply({dscores, true}, {queries.query}, item.dkey.row_block(keys.first, count), attributes.scale, true);
@@ -170,14 +200,38 @@ void run_query_block(const KernelCall& call, const Item& item, int64_t head, int
   store_block(block.dquery, head_dim, matrix(call.outputs[0]).block(row, q_column, count, head_dim));
 }
 
-void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head, const Block& block) {
+// The sums of the bias's gradient, one table [heads, buckets] a sequence at the front of the workspace: added
+// up in the order of the sequences, they do not depend on which thread made them.
+int64_t bias_sums(const AttentionAttributes& attributes, int64_t sequences) {
+  return sequences * attributes.heads * attributes.relative_buckets;
+}
+
+bool wants_bias_gradient(const KernelCall& call) {
+  return call.outputs.size() > 2 && call.outputs[2].data != nullptr;
+}
+
+// dbias [buckets, heads] += the sums of all sequences.
+void finish_bias_gradient(const KernelCall& call, const float* sums, int64_t sequences) {
+  const auto& attributes = attributes_of<AttentionAttributes>(call.op);
+  float* dbias = call.outputs[2].as<float>();
+  for (int64_t s = 0; s < sequences; ++s) {
+    for (int64_t head = 0; head < attributes.heads; ++head) {
+      for (int64_t bucket = 0; bucket < attributes.relative_buckets; ++bucket) {
+        dbias[bucket * attributes.heads + head] += *sums++;
+      }
+    }
+  }
+}
+
+void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head, float* dbias,
+              const Block& block) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t head_dim = attributes.head_dim;
   MatrixView dkv = matrix(call.outputs[1]).row_block(rows.key, rows.keys);
   MatrixView dkey = dkv.column_block(attributes.k_column + kv_head * head_dim, head_dim);
   MatrixView dvalue = dkv.column_block(attributes.v_column + kv_head * head_dim, head_dim);
   bool copies = dkv.dtype != DType::f32;
-  Item item{rows, kv_head, dkey, dvalue};
+  Item item{rows, kv_head, dkey, dvalue, dbias};
   if (copies) {
     item.dkey = {block.dkey, DType::f32, rows.keys, head_dim, head_dim};
     item.dvalue = {block.dvalue, DType::f32, rows.keys, head_dim, head_dim};
@@ -198,31 +252,42 @@ void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head,
 
 }  // namespace
 
-// q, kv, q_offsets, kv_offsets, o, lse, do -> dq [T,Cq], dkv [Tk,Ckv], both written. A thread takes all query
-// heads of one sequence and kv head, in order: sums over the group need no locks and always add up alike.
+// q, kv, q_offsets, kv_offsets, o, lse, do, bias? -> dq [T,Cq], dkv [Tk,Ckv], both written; dbias +=. A
+// thread takes all query heads of one sequence and kv head, in order: sums over the group need no locks and
+// always add up alike.
 void attention_backward(const KernelCall& call) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t sequences = std::max<int64_t>(call.inputs[2].rows() - 1, 0);
   int64_t keys = call.inputs[1].rows();
   DType dtype = call.inputs[0].dtype;
+  Scratch scratch(call.workspace);
+  float* sums = scratch.take<float>(bias_sums(attributes, sequences));
+  std::fill_n(sums, bias_sums(attributes, sequences), 0.0F);
+  std::span<std::byte> shares = scratch.rest();
   auto share = static_cast<size_t>(block_bytes(attributes.head_dim, keys, dtype));
 #pragma omp parallel num_threads(thread_count())
   {
     auto thread = static_cast<size_t>(omp_get_thread_num());
     Block block =
-        take_block(Scratch(call.workspace.subspan(thread * share, share)), attributes.head_dim, keys, dtype);
+        take_block(Scratch(shares.subspan(thread * share, share)), attributes.head_dim, keys, dtype);
 #pragma omp for schedule(dynamic)
     for (int64_t index = 0; index < sequences * attributes.kv_heads; ++index) {
-      SequenceRows rows = sequence_rows(call.inputs[2].as<int32_t>(), call.inputs[3].as<int32_t>(),
-                                        index / attributes.kv_heads);
-      run_item(call, rows, index % attributes.kv_heads, block);
+      int64_t sequence = index / attributes.kv_heads;
+      SequenceRows rows = sequence_rows(call.inputs[2].as<int32_t>(), call.inputs[3].as<int32_t>(), sequence);
+      float* dbias = wants_bias_gradient(call) ? sums + bias_sums(attributes, sequence) : nullptr;
+      run_item(call, rows, index % attributes.kv_heads, dbias, block);
     }
+  }
+  if (wants_bias_gradient(call)) {
+    finish_bias_gradient(call, sums, sequences);
   }
 }
 
 int64_t attention_backward_workspace(const Program& program, const Op& op) {
-  return thread_count() * block_bytes(attributes_of<AttentionAttributes>(op).head_dim,
-                                      program.buffer(op.inputs[1]).dims[0].max,
+  const auto& attributes = attributes_of<AttentionAttributes>(op);
+  int64_t sequences = program.buffer(op.inputs[2]).dims[0].max - 1;
+  return padded_bytes_of<float>(bias_sums(attributes, sequences)) +
+         thread_count() * block_bytes(attributes.head_dim, program.buffer(op.inputs[1]).dims[0].max,
                                       program.buffer(op.inputs[0]).dtype);
 }
 

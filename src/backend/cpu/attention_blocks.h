@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backend/cpu/gemm.h"
+#include "backend/relative_bucket.h"
 
 namespace snug::cpu {
 
@@ -56,6 +57,35 @@ inline KeyRange visible_keys_of_block(const AttentionAttributes& attributes, con
 inline KeyRange within_block(KeyRange range, int64_t begin, int64_t count) {
   int64_t first = std::clamp<int64_t>(range.first - begin, 0, count);
   return {first, std::clamp<int64_t>(range.last - begin, first, count)};
+}
+
+// Distances between the keys and the queries of one score block; a score's place among them is
+// key - query + kQueryBlock - 1, both counted within the block.
+inline constexpr int64_t kBlockDistances = kQueryBlock + kKeyBlock - 1;
+
+// The distance that stands at place 0 when the block starts at query `first` and key `begin`.
+inline int64_t first_distance(const SequenceRows& rows, int64_t first, int64_t begin) {
+  return begin - (first + rows.keys - rows.queries) - (kQueryBlock - 1);
+}
+
+// The bias of one head at every distance of a score block, [kBlockDistances].
+inline void load_bias(const AttentionAttributes& attributes, const Tensor& table, int64_t head,
+                      int64_t distance, float* bias) {
+  for (int64_t place = 0; place < kBlockDistances; ++place) {
+    int64_t element = relative_bucket(attributes, distance + place) * attributes.heads + head;
+    bias[place] =
+        table.dtype == DType::f32 ? table.as<float>()[element] : to_float(table.as<bf16_t>()[element]);
+  }
+}
+
+// scores [queries, kKeyBlock] += bias.
+inline void add_bias(const float* bias, int64_t queries, int64_t keys, float* scores) {
+  for (int64_t i = 0; i < queries; ++i) {
+    const float* row = bias + kQueryBlock - 1 - i;
+    for (int64_t j = 0; j < keys; ++j) {
+      scores[i * kKeyBlock + j] += row[j];
+    }
+  }
 }
 
 }  // namespace snug::cpu

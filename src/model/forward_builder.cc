@@ -1,0 +1,139 @@
+// The pieces of forward programs.
+#include "model/forward_builder.h"
+
+#include <algorithm>
+
+#include "ops/table.h"
+
+namespace snug {
+namespace {
+
+// Rows of logits a chunk: about 16 MiB of fp32 logits, which keeps the product efficient and the cache warm.
+int64_t chosen_chunk(const ModelSpec& spec, int64_t max_tokens) {
+  int64_t rows = (int64_t{16} << 20) / (4 * spec.vocabulary);
+  return std::clamp<int64_t>(rows, std::min<int64_t>(32, max_tokens), max_tokens);
+}
+
+// Folders saved from the bare model leave the "model." prefix out.
+std::vector<std::string> file_names(const std::string& name) {
+  constexpr std::string_view kPrefix = "model.";
+  if (name.starts_with(kPrefix)) {
+    return {name, name.substr(kPrefix.size())};
+  }
+  return {name};
+}
+
+}  // namespace
+
+ForwardBuilder::ForwardBuilder(const ModelSpec& spec, const ForwardOptions& options)
+    : spec_(spec),
+      options_(options),
+      builder_(options.program_name),
+      tokens_{Extent::tokens, options.max_tokens},
+      sequences_{Extent::sequences, options.max_sequences},
+      offsets_{Extent::offsets, options.max_sequences + 1} {}
+
+BufferId ForwardBuilder::weight(const std::string& name, Dims dims, std::vector<std::string> other_names) {
+  std::vector<std::string> names = file_names(name);
+  names.insert(names.end(), other_names.begin(), other_names.end());
+  int64_t rows = dims[0].max;
+  return builder_.weight(name, options_.dtype, std::move(dims), {{std::move(names), 0, rows}});
+}
+
+BufferId ForwardBuilder::activation(std::string name, BufferId x, int64_t columns) {
+  return builder_.temporary(std::move(name), options_.dtype, {builder_.buffer(x).dims[0], fixed(columns)});
+}
+
+BufferId ForwardBuilder::embed(BufferId table, BufferId ids, const std::string& name) {
+  BufferId x = activation(name, ids, spec_.width);
+  builder_.append(OpKind::embedding, name, {table, ids}, {x});
+  return x;
+}
+
+BufferId ForwardBuilder::norm(BufferId x, const std::string& name, const std::string& weight_name) {
+  BufferId w = weight(weight_name, {fixed(spec_.width)});
+  BufferId y = activation(name, x, spec_.width);
+  builder_.append(OpKind::rms_norm, name, {x, w}, {y},
+                  NormAttributes{static_cast<float>(spec_.norm_epsilon)});
+  return y;
+}
+
+BufferId ForwardBuilder::linear(BufferId x, const std::string& name,
+                                const std::vector<Projection>& projections, bool bias) {
+  std::vector<TensorPart> weight_parts;
+  std::vector<TensorPart> bias_parts;
+  int64_t rows = 0;
+  for (const Projection& projection : projections) {
+    weight_parts.push_back({file_names(projection.file_name + ".weight"), rows, projection.rows});
+    bias_parts.push_back({file_names(projection.file_name + ".bias"), rows, projection.rows});
+    rows += projection.rows;
+  }
+  Dim columns = builder_.buffer(x).dims[1];
+  BufferId w =
+      builder_.weight(name + ".weight", options_.dtype, {fixed(rows), columns}, std::move(weight_parts));
+  std::vector<BufferId> inputs = {x, w};
+  if (bias) {
+    inputs.push_back(builder_.weight(name + ".bias", options_.dtype, {fixed(rows)}, std::move(bias_parts)));
+  }
+  BufferId y = activation(name, x, rows);
+  builder_.append(OpKind::linear, name, std::move(inputs), {y}, LinearAttributes{});
+  return y;
+}
+
+BufferId ForwardBuilder::add(BufferId a, BufferId b, const std::string& name) {
+  BufferId sum = activation(name, a, spec_.width);
+  builder_.append(OpKind::add, name, {a, b}, {sum});
+  return sum;
+}
+
+BufferId ForwardBuilder::gated_mlp(BufferId x, const std::string& name,
+                                   const std::vector<Projection>& gate_and_up, const Projection& down,
+                                   Activation activation_function) {
+  BufferId gate_up = linear(x, name + "gate_up", gate_and_up, spec_.mlp_bias);
+  BufferId gated = activation(name + "gated", x, spec_.inner_width);
+  builder_.append(OpKind::gated_activation, name + "gated", {gate_up}, {gated},
+                  GateAttributes{activation_function});
+  return linear(gated, name + "down", {down}, spec_.mlp_bias);
+}
+
+BufferId ForwardBuilder::attention(const AttentionInputs& inputs, const std::string& name,
+                                   const AttentionAttributes& attributes) {
+  BufferId mixed = activation(name, inputs.q, attributes.heads * attributes.head_dim);
+  BufferId lse = builder_.temporary(name + ".lse", DType::f32,
+                                    {builder_.buffer(inputs.q).dims[0], fixed(attributes.heads)});
+  std::vector<BufferId> read = {inputs.q, inputs.kv, inputs.q_offsets, inputs.kv_offsets};
+  if (inputs.bias != kNoBuffer) {
+    read.push_back(inputs.bias);
+  }
+  builder_.append(OpKind::attention, name, std::move(read), {mixed, lse}, attributes);
+  return mixed;
+}
+
+void ForwardBuilder::append_goal(BufferId x, BufferId head) {
+  if (options_.goal == Goal::loss) {
+    append_loss(x, head);
+  } else {
+    append_logits(x, head);
+  }
+}
+
+void ForwardBuilder::append_loss(BufferId x, BufferId head) {
+  BufferId targets = builder_.input("targets", DType::i32, {tokens_});
+  BufferId scale = builder_.input("scale", DType::f32, {fixed(1)});
+  BufferId loss = builder_.persistent("metrics.loss_sum", DType::f64, {fixed(1)}, Role::batch);
+  int64_t chunk = options_.loss_chunk_tokens > 0 ? std::min(options_.loss_chunk_tokens, options_.max_tokens)
+                                                 : chosen_chunk(spec_, options_.max_tokens);
+  builder_.append(OpKind::loss_head, "head", {x, head, targets, scale}, {loss}, LossAttributes{chunk})
+      .accumulates = 1;
+}
+
+void ForwardBuilder::append_logits(BufferId x, BufferId head) {
+  BufferId rows = builder_.input("last_rows", DType::i32, {sequences_});
+  BufferId last = builder_.temporary("last", options_.dtype, {sequences_, fixed(spec_.width)});
+  builder_.append(OpKind::select_rows, "last", {x, rows}, {last});
+  BufferId logits = builder_.temporary("logits", options_.dtype, {sequences_, fixed(spec_.vocabulary)});
+  builder_.program().buffer(logits).lifetime = Lifetime::output;
+  builder_.append(OpKind::linear, "head", {last, head}, {logits}, LinearAttributes{});
+}
+
+}  // namespace snug

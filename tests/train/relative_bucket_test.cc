@@ -1,0 +1,31 @@
+// Buckets of relative positions against Hugging Face's, at every distance up to 300.
+#include "backend/relative_bucket.h"
+
+#include <gtest/gtest.h>
+
+#include "io/json.h"
+
+namespace snug {
+namespace {
+
+TEST(RelativeBucket, IsHuggingFacesAtEveryDistance) {
+  Json reference =
+      read_json(std::filesystem::path(SNUG_SOURCE_DIR) / "tests/goldens/references/t5_buckets.json");
+  auto first = reference["first_distance"].get<int64_t>();
+  ASSERT_EQ(reference["cases"].size(), 6U);
+  for (const Json& row : reference["cases"]) {
+    AttentionAttributes attributes{.relative_buckets = row["buckets"].get<int64_t>(),
+                                   .relative_max_distance = row["max_distance"].get<int64_t>(),
+                                   .bidirectional_buckets = row["bidirectional"].get<bool>()};
+    auto wanted = row["of_distances"].get<std::vector<int64_t>>();
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      int64_t distance = first + static_cast<int64_t>(i);
+      EXPECT_EQ(relative_bucket(attributes, distance), wanted[i])
+          << attributes.relative_buckets << " buckets up to " << attributes.relative_max_distance
+          << ", distance " << distance;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,170 @@
+// What a model with an encoder must keep beyond Hugging Face's numbers: planned memory, recomputation,
+// splits, and what it refuses.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "data/synthetic.h"
+#include "support/temporary_folder.h"
+#include "support/train_fixture.h"
+#include "train/generator.h"
+#include "train/output.h"
+
+namespace snug {
+namespace {
+
+Recipe t5_recipe(bool lora) {
+  Recipe recipe = reference_recipe(reference_folder("t5_few_buckets"));
+  recipe.data.max_length = 15;
+  recipe.data.max_target_length = 6;
+  recipe.training.learning_rate = 1e-2;
+  recipe.training.adam_epsilon = 1e-3;  // an update in proportion to the gradient, not its sign alone
+  if (lora) {
+    recipe.lora = LoraSection{.r = 4, .lora_dropout = 0.2};
+  }
+  return recipe;
+}
+
+TEST(EncoderDecoder, PlannedIsAllocatedIsTouched) {
+  for (bool lora : {false, true}) {
+    TemporaryFolder folder;
+    Recipe recipe = t5_recipe(lora);
+    TrainFixture fixture(recipe, {}, false);
+    Batch batch = random_batch({4, 6, fixture.spec.vocabulary, 15}, 1);
+    fixture.runner.run_step({batch}, 0, 10);
+    Dataset dataset;
+    for (uint64_t i = 0; i < 4; ++i) {
+      Batch one = random_batch({1, 6, fixture.spec.vocabulary, 15}, i);
+      dataset.add({one.ids, one.targets, one.source_ids});
+    }
+    fixture.runner.evaluate(dataset);
+    if (lora) {
+      save_adapter(fixture.executor, recipe, fixture.spec, folder.path());
+    } else {
+      save_model(fixture.executor, recipe.model.path, folder.path());
+    }
+    EXPECT_EQ(fixture.executor.allocated_bytes(), fixture.plan.device_bytes());
+    EXPECT_EQ(fixture.executor.touched_bytes(), fixture.plan.device_bytes());
+  }
+}
+
+TEST(EncoderDecoder, LengthsArePlannedApart) {
+  auto planned = [](int64_t source, int64_t target) {
+    Recipe recipe = t5_recipe(false);
+    recipe.data.max_length = source;
+    recipe.data.max_target_length = target;
+    CpuBackend backend;
+    return plan_training(recipe, locate_model(recipe.model.path).spec, backend).device_bytes();
+  };
+  EXPECT_GT(planned(64, 8), planned(32, 8));
+  EXPECT_GT(planned(64, 16), planned(64, 8));
+  EXPECT_EQ(planned(64, 0), planned(64, 64));
+}
+
+std::vector<double> losses(const Recipe& recipe, int64_t split) {
+  TrainFixture fixture(recipe);
+  std::vector<double> values;
+  for (int64_t step = 0; step < 4; ++step) {
+    Dataset dataset;
+    for (int64_t i = 0; i < 4; ++i) {
+      auto seed = static_cast<uint64_t>(10 * step + i);
+      Batch one = random_batch({1, 2 + i, fixture.spec.vocabulary, 14 - 4 * i}, seed);
+      dataset.add({one.ids, one.targets, one.source_ids});
+    }
+    std::vector<Batch> micro_batches;
+    for (int64_t first = 0; first < 4; first += split) {
+      std::vector<int64_t> examples;
+      for (int64_t i = first; i < first + split; ++i) {
+        examples.push_back(i);
+      }
+      micro_batches.push_back(make_batch(dataset, examples));
+    }
+    values.push_back(fixture.runner.run_step(micro_batches, step, 4).loss);
+  }
+  return values;
+}
+
+TEST(EncoderDecoder, RecomputationChangesNoBit) {
+  for (bool lora : {false, true}) {
+    Recipe recipe = t5_recipe(lora);
+    std::vector<double> kept = losses(recipe, 4);
+    EXPECT_NE(kept.back(), kept.front());
+    for (const std::vector<Recompute>& policies :
+         {std::vector{Recompute::selective}, std::vector{Recompute::full},
+          // One a layer: two of the encoder, two of the decoder.
+          std::vector{Recompute::full, Recompute::none, Recompute::selective, Recompute::full}}) {
+      recipe.memory.recompute = policies;
+      EXPECT_EQ(losses(recipe, 4), kept);
+    }
+  }
+}
+
+// With dropout in the adapters of both stacks: masks follow the token, not the micro-batch.
+TEST(EncoderDecoder, SplittingIntoMicroBatchesChangesNothing) {
+  for (bool lora : {false, true}) {
+    std::vector<double> whole = losses(t5_recipe(lora), 4);
+    for (int64_t split : {2, 1}) {
+      std::vector<double> parts = losses(t5_recipe(lora), split);
+      for (size_t step = 0; step < whole.size(); ++step) {
+        EXPECT_NEAR(parts[step], whole[step], 1e-6 * whole[step]) << "lora " << lora << ", split " << split;
+      }
+    }
+  }
+}
+
+TEST(EncoderDecoder, GenerationTouchesWhatItPlanned) {
+  std::filesystem::path folder = reference_folder("t5_uneven_stacks");
+  CpuBackend backend;
+  GenerationOptions sizes{
+      .dtype = DType::f32, .max_source_tokens = 9, .max_prompt_tokens = 1, .max_total_tokens = 12};
+  Plan plan = make_plan(compile_generation(locate_model(folder.string()).spec, sizes), backend,
+                        backend.device_total_bytes());
+  Executor executor(plan, backend);
+  load_constants(executor);
+  load_tensors(executor, Role::base_weights, SafetensorsSet::open(folder));
+  SamplingOptions options;
+  options.max_new_tokens = 11;
+  Prompt prompt{{0}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  std::vector<int32_t> first = generate(executor, prompt, options);
+  EXPECT_EQ(executor.allocated_bytes(), plan.device_bytes());
+  EXPECT_EQ(executor.touched_bytes(), plan.device_bytes());
+  // What the encoder kept of one source is gone with the next.
+  generate(executor, {{0}, {9, 8, 7}}, options);
+  EXPECT_EQ(generate(executor, prompt, options), first);
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(EncoderDecoder, RefusesHalfPrecision) {
+  Recipe recipe = t5_recipe(false);
+  recipe.model.dtype = DType::f16;
+  CpuBackend backend;
+  std::string message =
+      error_of([&] { plan_training(recipe, locate_model(recipe.model.path).spec, backend); });
+  EXPECT_NE(message.find("fp16"), std::string::npos) << message;
+  EXPECT_NE(message.find("bf16"), std::string::npos) << message;
+}
+
+std::string error_with(const char* key, const Json& value) {
+  Json config = read_json(reference_folder("t5_few_buckets") / "config.json");
+  config[key] = value;
+  return error_of([&] { parse_model_config(config.dump(), "config.json"); });
+}
+
+TEST(EncoderDecoder, RefusesTheFirstT5AndNonsense) {
+  EXPECT_EQ(error_with("vocab_size", 67), "");
+  EXPECT_NE(error_with("feed_forward_proj", "relu").find("gated-gelu"), std::string::npos);
+  EXPECT_NE(error_with("tie_word_embeddings", true).find("tie_word_embeddings"), std::string::npos);
+  EXPECT_NE(error_with("relative_attention_num_buckets", 3).find("buckets"), std::string::npos);
+  EXPECT_NE(error_with("relative_attention_max_distance", 2).find("distance"), std::string::npos);
+  EXPECT_NE(error_with("decoder_start_token_id", 67).find("vocabulary"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace snug
