@@ -191,15 +191,29 @@ std::optional<AnswerRange> AnswerFinder::by_marked_content(size_t index, const s
   }
   size_t end = *open + inside.size();
   std::string_view rest = std::string_view(text_).substr(end);
-  std::string eos = template_.special_token("eos_token");
-  if (rest.starts_with(tail)) {
-    end += tail.size();
-  } else if (!eos.empty() && rest.starts_with(eos)) {
-    end += eos.size();
-  } else {
+  std::optional<size_t> turn_end = match_turn_end(rest, tail);
+  if (!turn_end) {
     return std::nullopt;
   }
+  end += *turn_end;
   return AnswerRange{with_own_space(index, *open), end, static_cast<int64_t>(index)};
+}
+
+// How many bytes of `rest`, the text after an answer, end its turn. `tail` is what follows it where the
+// conversation stops there: some templates put one more token at the end of the whole text.
+std::optional<size_t> AnswerFinder::match_turn_end(std::string_view rest, std::string_view tail) const {
+  std::string eos = template_.special_token("eos_token");
+  if (rest.starts_with(tail)) {
+    return tail.size();
+  }
+  if (!eos.empty() && rest.starts_with(eos)) {
+    return eos.size();
+  }
+  if (!eos.empty() && tail.ends_with(eos)) {
+    std::string_view shorter = right_stripped(tail.substr(0, tail.size() - eos.size()));
+    return !shorter.empty() && rest.starts_with(shorter) ? std::optional(shorter.size()) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 // White space between what comes before an answer and its content is the model's to write. What comes before

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/chat_template.h"
@@ -26,6 +27,7 @@ class AnswerFinder {
   std::optional<AnswerRange> by_prefix(size_t index) const;
   std::optional<AnswerRange> by_content(size_t index) const;
   std::optional<AnswerRange> by_marked_content(size_t index, const std::string& content) const;
+  std::optional<size_t> match_turn_end(std::string_view rest, std::string_view tail) const;
   size_t with_own_space(size_t index, size_t begin) const;
   size_t skip_header(size_t index, size_t begin, size_t end) const;
   size_t without_trailing_space(size_t index, size_t begin, size_t end) const;

@@ -92,6 +92,15 @@ TEST(ChatTemplateAnswers, FoundByContentWherePrefixesDisagree) {
   EXPECT_EQ(answers(chat_template, messages)[1], " Second.</s>");
 }
 
+// A token that ends the whole text is not there after earlier answers.
+TEST(ChatTemplateAnswers, EndOfTextIsNotEndOfTurn) {
+  ChatTemplate chat_template(
+      "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>\n{% else %}{{ eos_token }}{% endif %}",
+      "test", {{"eos_token", "</s>"}});
+  EXPECT_EQ(answers(chat_template, two_turns()), (Strings{"First.<|end|>", "Second.<|end|>\n</s>"}));
+}
+
 TEST(ChatTemplateAnswers, RefusesToGuess) {
   ChatTemplate chat_template(
       "{% for m in messages %}{{ loop.revindex }}{{ m.content | upper | replace('\uE0F0', '') }}{% endfor %}",
