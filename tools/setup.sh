@@ -46,6 +46,8 @@ need_build() {
   need libpcre2-dev "splits text for the tokenizers" has_module libpcre2-8
   need libutf8proc-dev "normalises text for the tokenizers" has_module libutf8proc
   need zlib1g-dev "unpacks compressed files" has_module zlib
+  need libzstd-dev "unpacks compressed data files" has_module libzstd
+  need libsimdjson-dev "reads rows of JSON data" has_module simdjson
 }
 
 need_test() {

@@ -224,6 +224,7 @@ void print_profile(ProfilingBackend& backend) {
 struct Timing {
   double median_seconds = 0;
   double loss = 0;
+  int64_t early_driver_bytes = 0;  // when everything has run once and the graphs are recorded
 };
 
 Timing run_steps(const Arguments& arguments, const Recipe& recipe, const ModelSpec& spec, StepRunner& runner,
@@ -240,6 +241,9 @@ Timing run_steps(const Arguments& arguments, const Recipe& recipe, const ModelSp
     auto start = std::chrono::steady_clock::now();
     timing.loss = runner.run_step(batches, step, steps).loss;
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (step == 2) {
+      timing.early_driver_bytes = backend.driver_bytes();
+    }
   }
   std::sort(seconds.begin() + 3, seconds.end());
   timing.median_seconds = seconds[3 + (seconds.size() - 3) / 2];
@@ -292,9 +296,11 @@ int run(int argc, char** argv) {
     report["tok_s"] = speed;
     report["step_s"] = timing.median_seconds;
     report["share_of_limit"] = speed / limit;
+    report["loss_scale"] = runner.loss_scale();
     report["loss"] = timing.loss;
     report["allocated_bytes"] = backend.allocated_bytes(Home::device);
     report["driver_bytes"] = backend.driver_bytes();
+    report["driver_growth_bytes"] = backend.driver_bytes() - timing.early_driver_bytes;
     report["driver_GiB"] = static_cast<double>(backend.driver_bytes()) / (1 << 30);
   }
   fmt::print("SNUG {}\n", report.dump());

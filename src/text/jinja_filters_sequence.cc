@@ -211,6 +211,9 @@ std::string take_first_name(Runtime& runtime, Arguments& arguments, std::string_
 
 Value map(Runtime& runtime, const Value& input, Arguments arguments) {
   std::vector<Value> result;
+  if (!input.truth()) {  // also for None, which otherwise cannot be looped over
+    return generator({});
+  }
   if (arguments.positional.empty()) {
     Bound bound(runtime, "map", std::move(arguments), {"attribute", "default"}, 1);
     for (const Value& item : iterate(runtime, input)) {
@@ -227,6 +230,9 @@ Value map(Runtime& runtime, const Value& input, Arguments arguments) {
 
 template <bool by_attribute, bool wanted>
 Value choose(Runtime& runtime, const Value& input, Arguments arguments) {
+  if (!input.truth()) {
+    return generator({});
+  }
   Value attribute;
   if (by_attribute) {
     if (arguments.positional.empty()) {

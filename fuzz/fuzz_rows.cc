@@ -1,0 +1,77 @@
+// Data files from arbitrary bytes, of every kind and format: reading them ends in rows, broken rows or an
+// Error, and the size of the chunks makes no difference.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "data/row_parser.h"
+#include "data/source.h"
+
+namespace {
+
+// A file that lives in memory, by a path that can be opened.
+class MemoryFile {
+ public:
+  MemoryFile(const uint8_t* data, size_t size) : file_(memfd_create("rows", 0)) {
+    SNUG_CHECK(file_ >= 0 && write(file_, data, size) == static_cast<ssize_t>(size), "no file in memory");
+  }
+  ~MemoryFile() { close(file_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
+
+ private:
+  int file_;
+};
+
+void parse(const snug::RowChunk& chunk) {
+  for (const char* format : {"messages", "conversations", "instruction", "prompt_completion", "text"}) {
+    snug::ParsedChunk parsed = snug::RowParser(snug::named_row_format(format)).parse(chunk);
+    SNUG_CHECK(parsed.rows.size() + parsed.bad.size() == chunk.rows.size(), "each row is good or bad");
+  }
+  try {
+    snug::detect_row_format(chunk);
+  } catch (const snug::Error& error) {
+    SNUG_CHECK(error.kind() == snug::ErrorKind::bad_input, error.what());
+  }
+}
+
+// Every row with its line, as one text; nothing if the file is refused.
+std::optional<std::string> read_all(const std::string& path, snug::FileKind kind, size_t chunk_bytes) {
+  std::string seen;
+  try {
+    snug::RowSource source({path}, {.kind = kind, .chunk_bytes = chunk_bytes});
+    while (std::optional<snug::RowChunk> chunk = source.next()) {
+      for (size_t i = 0; i < chunk->rows.size(); ++i) {
+        seen += std::to_string(chunk->rows[i].line) + ":" + std::string(chunk->row(i)) + "\n";
+      }
+      parse(*chunk);
+    }
+  } catch (const snug::Error& error) {
+    SNUG_CHECK(error.kind() == snug::ErrorKind::bad_input, error.what());
+    return std::nullopt;
+  }
+  return seen;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 2) {
+    return 0;
+  }
+  auto kind = static_cast<snug::FileKind>(data[0] % 6);
+  MemoryFile file(data + 2, size - 2);
+  std::optional<std::string> in_one = read_all(file.path(), kind, size_t{1} << 20);
+  std::optional<std::string> in_pieces = read_all(file.path(), kind, size_t{1} + data[1]);
+  SNUG_CHECK(in_one == in_pieces, "the rows depend on the size of the chunks");
+  return 0;
+}
