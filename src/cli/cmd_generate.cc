@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/make_backend.h"
 #include "compile/phases.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
@@ -28,6 +28,7 @@ struct GenerateArguments {
   std::string memory;
   std::string dtype;
   std::string logits_file;
+  DeviceArguments device;
   SamplingOptions sampling;
   bool json = false;
 };
@@ -136,7 +137,8 @@ int generate_command(GenerateArguments arguments) {
       .max_prompt_tokens = static_cast<int64_t>(prompt.tokens.size()),
       .max_total_tokens = static_cast<int64_t>(prompt.tokens.size()) + arguments.sampling.max_new_tokens,
       .lora = lora ? &*lora : nullptr};
-  CpuBackend backend;
+  std::unique_ptr<Backend> chosen = make_backend(arguments.device);
+  Backend& backend = *chosen;
   Plan plan = make_plan(compile_generation(spec, options), backend, chosen_limit(arguments, backend));
   if (!plan.fits()) {
     fmt::print(stderr, "It does not fit: generation needs {}, and the limit is {}.\n",
@@ -199,6 +201,7 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_option("--logits", arguments->logits_file,
                       "Also write the logits of all positions, prompt and answer (JSON)");
   command->add_option("--memory", arguments->memory, "The memory limit, e.g. 2GB");
+  add_device_arguments(*command, arguments->device);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(
       "\nExamples:\n  snug generate models/tiny-story --prompt \"Once upon a time\"\n"

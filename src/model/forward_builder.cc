@@ -8,12 +8,6 @@
 namespace snug {
 namespace {
 
-// Rows of logits a chunk: about 16 MiB of fp32 logits, which keeps the product efficient and the cache warm.
-int64_t chosen_chunk(const ModelSpec& spec, int64_t max_tokens) {
-  int64_t rows = (int64_t{16} << 20) / (4 * spec.vocabulary);
-  return std::clamp<int64_t>(rows, std::min<int64_t>(32, max_tokens), max_tokens);
-}
-
 // Folders saved from the bare model leave the "model." prefix out.
 std::vector<std::string> file_names(const std::string& name) {
   constexpr std::string_view kPrefix = "model.";
@@ -121,8 +115,7 @@ void ForwardBuilder::append_loss(BufferId x, BufferId head) {
   BufferId targets = builder_.input("targets", DType::i32, {tokens_});
   BufferId scale = builder_.input("scale", DType::f32, {fixed(1)});
   BufferId loss = builder_.persistent("metrics.loss_sum", DType::f64, {fixed(1)}, Role::batch);
-  int64_t chunk = options_.loss_chunk_tokens > 0 ? std::min(options_.loss_chunk_tokens, options_.max_tokens)
-                                                 : chosen_chunk(spec_, options_.max_tokens);
+  int64_t chunk = std::min(options_.loss_chunk_tokens, options_.max_tokens);
   builder_.append(OpKind::loss_head, "head", {x, head, targets, scale}, {loss}, LossAttributes{chunk})
       .accumulates = 1;
 }
