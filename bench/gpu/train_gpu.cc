@@ -11,6 +11,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -135,12 +136,8 @@ class WeightFiller {
       return;
     }
     Tensor tensor = executor_.tensor(kLoadPhase, name);
-    std::vector<float> scaled(values_.size());
-    std::transform(values_.begin(), values_.end(), scaled.begin(),
-                   [&](float value) { return value * deviation + mean; });
-    std::vector<std::byte> raw(scaled.size() * 4);
-    auto block = static_cast<int64_t>(scaled.size());
-    convert(DType::f32, scaled.data(), tensor.dtype, raw.data(), block);
+    const std::vector<std::byte>& raw = block_of(tensor.dtype, deviation, mean);
+    auto block = static_cast<int64_t>(values_.size());
     for (int64_t done = 0; done < tensor.elements(); done += block) {
       int64_t now = std::min(block, tensor.elements() - done);
       executor_.backend().upload(tensor.as<std::byte>() + done * size_of(tensor.dtype), raw.data(),
@@ -150,8 +147,23 @@ class WeightFiller {
   }
 
  private:
+  using Kind = std::tuple<DType, float, float>;
+
+  const std::vector<std::byte>& block_of(DType dtype, float deviation, float mean) {
+    std::vector<std::byte>& raw = blocks_[{dtype, deviation, mean}];
+    if (raw.empty()) {
+      std::vector<float> scaled(values_.size());
+      std::transform(values_.begin(), values_.end(), scaled.begin(),
+                     [&](float value) { return value * deviation + mean; });
+      raw.resize(scaled.size() * static_cast<size_t>(size_of(dtype)));
+      convert(DType::f32, scaled.data(), dtype, raw.data(), static_cast<int64_t>(scaled.size()));
+    }
+    return raw;
+  }
+
   Executor& executor_;
   std::vector<float> values_;
+  std::map<Kind, std::vector<std::byte>> blocks_;
 };
 
 void fill_weights(Executor& executor) {

@@ -111,10 +111,11 @@ std::string does_not_fit_report(const Plan& plan, const std::vector<Alternative>
     for (Role role : {Role::base_weights, Role::adapters, Role::gradients, Role::optimizer_states}) {
       fixed_bytes += plan.largest_phase().role_bytes[static_cast<size_t>(role)];
     }
-    text += fmt::format(
-        "  No micro-batch and no recomputation makes it fit: weights, gradients and optimizer states "
-        "alone take {}.\n",
-        format_bytes(fixed_bytes));
+    text +=
+        fmt::format("  No micro-batch and no recomputation makes it fit: {} alone take {}.\n",
+                    plan.context_bytes > 0 ? "the driver's context, weights, gradients and optimizer states"
+                                           : "weights, gradients and optimizer states",
+                    format_bytes(fixed_bytes + plan.context_bytes));
     return text;
   }
   text += "  The same experiment fits with:\n";

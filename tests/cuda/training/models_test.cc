@@ -81,21 +81,25 @@ double overall_difference(const LossAndGradients& got, const LossAndGradients& w
   return relative_difference(all_got, all_wanted);
 }
 
+// How far bf16 leads from fp32 depends on the model; the card may stray about as far as the CPU does.
 TEST_P(CudaModel, NarrowDtypesStayNearFp32) {
   std::filesystem::path folder = reference_folder(GetParam());
   Recipe recipe = reference_recipe(folder);
   TrainFixture cpu(recipe);
   LossAndGradients wanted = run_reference(cpu, folder);
+  recipe.model.dtype = DType::bf16;
+  TrainFixture cpu_bf16(recipe);
+  double usual = overall_difference(run_reference(cpu_bf16, folder), wanted);
   for (DType dtype : {DType::bf16, DType::f16}) {
-    bool is_t5 = cpu.spec.family == "t5";
-    if (dtype == DType::f16 && is_t5) {
+    if (dtype == DType::f16 && cpu.spec.has_encoder()) {
       continue;  // T5 overflows in fp16
     }
     recipe.model.dtype = dtype;
     CardFixture fixture(recipe);
     LossAndGradients got = run_reference(fixture, folder);
     EXPECT_NEAR(got.loss, wanted.loss, 1e-2 * wanted.loss) << name_of(dtype);
-    EXPECT_LE(overall_difference(got, wanted), dtype == DType::bf16 ? 0.08 : 0.02) << name_of(dtype);
+    EXPECT_LE(overall_difference(got, wanted), dtype == DType::bf16 ? 1.5 * usual + 0.01 : 0.02)
+        << name_of(dtype);
   }
 }
 
