@@ -14,11 +14,10 @@ namespace snug::jinja {
 namespace {
 
 // A method that is not called at once: message.items, say, where "items" was meant as a key.
-class BoundMethod : public Object {
+class BoundMethod : public Callable {
  public:
   BoundMethod(Value object, std::string_view name) : object_(std::move(object)), name_(name) {}
   std::string_view type_name() const override { return "method"; }
-  bool is_callable() const override { return true; }
   Value call(Runtime& runtime, Arguments arguments) override {
     return call_method(runtime, object_, name_, std::move(arguments));
   }
@@ -200,10 +199,11 @@ int64_t length(Runtime& runtime, const Value& value) {
 
 Value call_value(Runtime& runtime, const Value& callee, Arguments arguments) {
   require_defined(runtime, callee);
-  if (!callee.is_object() || !callee.object().is_callable()) {
+  Callable* callable = callee.is_object() ? callee.object().callable() : nullptr;
+  if (callable == nullptr) {
     runtime.fail(fmt::format("{} cannot be called", callee.type_name()));
   }
-  return callee.object().call(runtime, std::move(arguments));
+  return callable->call(runtime, std::move(arguments));
 }
 
 }  // namespace snug::jinja

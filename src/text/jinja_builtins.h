@@ -13,7 +13,7 @@ using FilterFunction = Value (*)(Runtime& runtime, const Value& input, Arguments
 
 // Each fails, naming it, if there is no such filter, test or method.
 Value apply_filter(Runtime& runtime, std::string_view name, const Value& input, Arguments arguments);
-bool apply_test(Runtime& runtime, std::string_view name, const Value& input, Arguments arguments);
+bool apply_test(Runtime& runtime, std::string_view name, const Value& input, const Arguments& arguments);
 Value call_method(Runtime& runtime, const Value& object, std::string_view name, Arguments arguments);
 
 bool has_filter(std::string_view name);
@@ -40,7 +40,7 @@ class Namespace : public Object {
 };
 
 // str.format() and the operator %, for the usual conversions.
-Value format_braces(Runtime& runtime, std::string_view format, const Arguments& arguments);
+Value format_braces(Runtime& runtime, std::string_view format, Arguments arguments);
 Value format_percent(Runtime& runtime, std::string_view format, const Value& arguments);
 
 }  // namespace snug::jinja

@@ -13,12 +13,11 @@
 namespace snug::jinja {
 
 // A macro, or the body of a call block.
-class Macro : public Object {
+class Macro : public Callable {
  public:
   Macro(Evaluator& evaluator, const Statement& statement, Scope& definition)
       : evaluator_(evaluator), statement_(statement), definition_(&definition) {}
   std::string_view type_name() const override { return "macro"; }
-  bool is_callable() const override { return true; }
   std::optional<Value> attribute(Runtime& /*runtime*/, std::string_view name) override {
     return name == "name" ? std::optional(Value(statement_.text)) : std::nullopt;
   }

@@ -47,7 +47,7 @@ Value Evaluator::evaluate_node(const Expression& node, Scope& scope) {
       Value input = child(0);
       Arguments arguments = evaluate_arguments(node, scope);
       runtime_.at(node.place);
-      return Value(apply_test(runtime_, node.text, input, std::move(arguments)));
+      return Value(apply_test(runtime_, node.text, input, arguments));
     }
     case ExpressionKind::arithmetic: {
       Value left = child(0);

@@ -103,7 +103,7 @@ Value formatted(Runtime& runtime, const Value& value, const Spec& spec) {
 // What a field names: nothing (the next argument), a number, or a name; then .attributes and [items].
 class FieldFinder {
  public:
-  FieldFinder(Runtime& runtime, const Arguments& arguments) : runtime_(runtime), arguments_(arguments) {}
+  FieldFinder(Runtime& runtime, Arguments arguments) : runtime_(runtime), arguments_(std::move(arguments)) {}
 
   Value find(std::string_view field) {
     size_t name_end = std::min(field.find_first_of(".["), field.size());
@@ -142,7 +142,7 @@ class FieldFinder {
   }
 
   Runtime& runtime_;
-  const Arguments& arguments_;
+  Arguments arguments_;
   size_t next_ = 0;
 };
 
@@ -166,8 +166,8 @@ Value format_field(Runtime& runtime, std::string_view field, FieldFinder& finder
 
 }  // namespace
 
-Value format_braces(Runtime& runtime, std::string_view format, const Arguments& arguments) {
-  FieldFinder finder(runtime, arguments);
+Value format_braces(Runtime& runtime, std::string_view format, Arguments arguments) {
+  FieldFinder finder(runtime, std::move(arguments));
   std::string out;
   for (size_t i = 0; i < format.size(); ++i) {
     if ((format[i] == '{' || format[i] == '}') && i + 1 < format.size() && format[i + 1] == format[i]) {

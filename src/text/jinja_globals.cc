@@ -29,11 +29,10 @@ namespace {
 
 using GlobalFunction = Value (*)(Runtime& runtime, Arguments arguments);
 
-class Function : public Object {
+class Function : public Callable {
  public:
   explicit Function(GlobalFunction function) : function_(function) {}
   std::string_view type_name() const override { return "function"; }
-  bool is_callable() const override { return true; }
   Value call(Runtime& runtime, Arguments arguments) override {
     return function_(runtime, std::move(arguments));
   }
@@ -43,11 +42,11 @@ class Function : public Object {
 };
 
 // The members of a dict() or namespace() call: a dict or pairs first, then named ones.
-Dict members_of(Runtime& runtime, const Arguments& arguments) {
+Dict members_of(Runtime& runtime, Arguments arguments) {
   Dict result;
-  auto add = [&](const Value& key, const Value& value) {
+  auto add = [&](Value key, Value value) {
     runtime.count_steps(static_cast<int64_t>(result.items().size()) / 16 + 1);
-    result.set(key, value);
+    result.set(std::move(key), std::move(value));
   };
   if (arguments.positional.size() > 1) {
     runtime.fail("dict() and namespace() take one argument without a name at most");
@@ -67,18 +66,18 @@ Dict members_of(Runtime& runtime, const Arguments& arguments) {
       add(parts[0], parts[1]);
     }
   }
-  for (const auto& [name, value] : arguments.named) {
-    add(Value(name), value);
+  for (auto& member : arguments.named) {
+    add(Value(std::move(member.first)), std::move(member.second));
   }
   return result;
 }
 
 Value make_dict(Runtime& runtime, Arguments arguments) {
-  return Value(std::make_shared<const Dict>(members_of(runtime, arguments)));
+  return Value(std::make_shared<const Dict>(members_of(runtime, std::move(arguments))));
 }
 
 Value make_namespace(Runtime& runtime, Arguments arguments) {
-  Dict members = members_of(runtime, arguments);
+  Dict members = members_of(runtime, std::move(arguments));
   auto* result = runtime.make<Namespace>();
   for (const auto& [name, value] : members.items()) {
     result->set(runtime, to_text(runtime, name), value);

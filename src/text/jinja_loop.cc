@@ -7,11 +7,10 @@ namespace snug::jinja {
 
 namespace {
 
-class LoopMethod : public Object {
+class LoopMethod : public Callable {
  public:
   LoopMethod(Loop& loop, bool is_cycle) : loop_(loop), is_cycle_(is_cycle) {}
   std::string_view type_name() const override { return "method"; }
-  bool is_callable() const override { return true; }
   Value call(Runtime& runtime, Arguments arguments) override {
     return is_cycle_ ? loop_.cycle(runtime, arguments) : Value(loop_.changed(arguments));
   }

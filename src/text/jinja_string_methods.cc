@@ -199,7 +199,7 @@ Value pad(Runtime& runtime, const Value& text, Arguments arguments) {
 }
 
 Value format_method(Runtime& runtime, const Value& text, Arguments arguments) {
-  return format_braces(runtime, text.string(), arguments);
+  return format_braces(runtime, text.string(), std::move(arguments));
 }
 
 }  // namespace

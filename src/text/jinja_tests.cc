@@ -85,7 +85,7 @@ bool is_boolean(const Value& value) {
   return value.is_boolean();
 }
 bool is_callable(const Value& value) {
-  return value.is_object() && value.object().is_callable();
+  return value.is_object() && value.object().callable() != nullptr;
 }
 bool is_escaped(const Value& value) {
   return value.is_safe();
@@ -168,7 +168,7 @@ bool has_test(std::string_view name) {
   return tests().contains(name);
 }
 
-bool apply_test(Runtime& runtime, std::string_view name, const Value& input, Arguments arguments) {
+bool apply_test(Runtime& runtime, std::string_view name, const Value& input, const Arguments& arguments) {
   runtime.count_steps(1);
   auto found = tests().find(name);
   if (found == tests().end()) {

@@ -176,8 +176,4 @@ std::optional<Value> Object::attribute(Runtime& /*runtime*/, std::string_view /*
   return std::nullopt;
 }
 
-Value Object::call(Runtime& runtime, Arguments /*arguments*/) {
-  runtime.fail(std::string(type_name()) + " cannot be called");
-}
-
 }  // namespace snug::jinja

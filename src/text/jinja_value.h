@@ -12,6 +12,7 @@
 
 namespace snug::jinja {
 
+class Callable;
 class Object;
 class Runtime;
 class Value;
@@ -130,8 +131,13 @@ class Object {
   virtual ~Object() = default;
   virtual std::string_view type_name() const = 0;
   virtual std::optional<Value> attribute(Runtime& runtime, std::string_view name);
-  virtual bool is_callable() const { return false; }
-  virtual Value call(Runtime& runtime, Arguments arguments);
+  virtual Callable* callable() { return nullptr; }
+};
+
+class Callable : public Object {
+ public:
+  Callable* callable() final { return this; }
+  virtual Value call(Runtime& runtime, Arguments arguments) = 0;
 };
 
 }  // namespace snug::jinja
