@@ -42,7 +42,7 @@ class TrainFixture {
 
   // One tensor of the model (or its gradient, its adapter), by the file's name for it.
   std::vector<float> tensor(Role role, const std::string& file_name, const std::string& suffix = "") {
-    for (const StoredTensor& stored : stored_tensors(plan, role, true)) {
+    for (const StoredTensor& stored : stored_tensors(plan, role, suffix.empty())) {
       if (stored.name == file_name) {
         Tensor source = executor.tensor(kLoadPhase, stored.buffer + suffix);
         std::vector<float> values(static_cast<size_t>(stored.elements));
