@@ -54,8 +54,8 @@ class Dataset {
 struct DatasetOptions {
   DataFormat format = DataFormat::automatic;
   int64_t max_length_tokens = 0;
-  int64_t max_target_tokens = 0;            // with an encoder; 0: as max_length_tokens
-  std::optional<int32_t> decoder_start_id;  // of a model with an encoder
+  int64_t max_target_tokens = 0;                 // with an encoder; 0: as max_length_tokens
+  std::optional<int32_t> decoder_start_id = {};  // of a model with an encoder
 };
 Dataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const DatasetOptions& options);
