@@ -1,4 +1,4 @@
-// A tokenized data file: every example's ids and targets, laid end to end.
+// Tokenized data: every example's ids and targets, laid end to end.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/example.h"
+#include "data/row_encoder.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
 
@@ -34,9 +35,13 @@ class Dataset {
   int64_t longest_sum_tokens(int64_t count) const;
 
   std::string description;       // one line for people: file, format, counts
-  int64_t cut_examples = 0;      // kept, but longer than max_length: their right end is gone
+  int64_t cut_examples = 0;      // kept, but longer than max_length: one end is gone
   int64_t cut_tokens = 0;        // what they lost
+  int64_t split_examples = 0;    // too long, and now several
+  int64_t dropped_long = 0;      // too long, and left out as the recipe asks
   int64_t dropped_examples = 0;  // nothing to learn from: empty, or every target cut away
+  int64_t bad_rows = 0;          // skipped as the recipe asks: broken, or not what the format needs
+  std::string first_bad_row;     // where and why
 
  private:
   std::vector<int32_t> ids_;
@@ -47,17 +52,20 @@ class Dataset {
   int64_t total_targets_ = 0;
 };
 
-// Text rows: the opening tokens, the text, the end token; all of it is learned. Prompt/completion rows: the
-// opening tokens and the prompt are given, the completion and the end token are learned. Throws bad_input
-// with file and line for rows that cannot be used, and if no example is left. For a model with an encoder the
-// prompt is what it reads, and the completion what the decoder learns to write.
+// Reads the files that the recipe's name or pattern stands for. Throws bad_input with file and line for rows
+// that cannot be used, and if no example is left.
 struct DatasetOptions {
   DataFormat format = DataFormat::automatic;
-  int64_t max_length_tokens = 0;
-  int64_t max_target_tokens = 0;                 // with an encoder; 0: as max_length_tokens
-  std::optional<int32_t> decoder_start_id = {};  // of a model with an encoder
+  EncodingOptions encoding = {};
+  std::string chat_template = {};           // as in the recipe
+  std::filesystem::path model_folder = {};  // which may bring a chat template
+  OnBadRow on_bad_row = OnBadRow::stop;
+  int64_t max_rows = 0;  // 0: all
 };
-Dataset load_dataset(const std::filesystem::path& path, const Tokenizer& tokenizer,
+Dataset load_dataset(const std::filesystem::path& pattern, const Tokenizer& tokenizer,
                      const DatasetOptions& options);
+
+// What a recipe's data section says, for a model in that folder.
+DatasetOptions dataset_options(const DataSection& data, const std::filesystem::path& model_folder);
 
 }  // namespace snug

@@ -21,18 +21,25 @@ struct Example {
   }
 };
 
-// The ids from `learned_begin` on are to be predicted, each from what stands before it. The first id of all
-// is never predicted: nothing stands before it.
-inline Example make_example(std::vector<int32_t> ids, int64_t learned_begin) {
+// The ids with `learned` are to be predicted, each from what stands before it. The first id of all is never
+// predicted: nothing stands before it.
+inline Example make_masked_example(std::vector<int32_t> ids, const std::vector<bool>& learned) {
   Example example;
   example.targets.assign(ids.size(), kNoTarget);
   for (size_t i = 0; i + 1 < ids.size(); ++i) {
-    if (static_cast<int64_t>(i) + 1 >= learned_begin) {
+    if (learned[i + 1]) {
       example.targets[i] = ids[i + 1];
     }
   }
   example.ids = std::move(ids);
   return example;
+}
+
+// The same, with all ids from `learned_begin` on learned.
+inline Example make_example(std::vector<int32_t> ids, int64_t learned_begin) {
+  std::vector<bool> learned(ids.size());
+  std::fill(learned.begin() + std::min<int64_t>(learned_begin, std::ssize(ids)), learned.end(), true);
+  return make_masked_example(std::move(ids), learned);
 }
 
 // For a model with an encoder: `source` is read, all of `answer` is learned; the decoder reads it shifted

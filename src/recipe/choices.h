@@ -13,10 +13,36 @@ namespace snug {
 template <typename Enum>
 using Choice = std::pair<std::string_view, Enum>;
 
-inline constexpr std::array<Choice<DataFormat>, 3> kDataFormats = {{
+inline constexpr std::array<Choice<DataFormat>, 7> kDataFormats = {{
     {"auto", DataFormat::automatic},
     {"text", DataFormat::text},
     {"prompt_completion", DataFormat::prompt_completion},
+    {"instruction", DataFormat::instruction},
+    {"input_output", DataFormat::input_output},
+    {"messages", DataFormat::messages},
+    {"conversations", DataFormat::conversations},
+}};
+
+inline constexpr std::array<Choice<TrainOn>, 3> kTrainOn = {{
+    {"completions", TrainOn::completions},
+    {"last_completion", TrainOn::last_completion},
+    {"everything", TrainOn::everything},
+}};
+
+inline constexpr std::array<Choice<Truncation>, 3> kTruncations = {{
+    {"cut", Truncation::cut},
+    {"drop", Truncation::drop},
+    {"split", Truncation::split},
+}};
+
+inline constexpr std::array<Choice<TruncationSide>, 2> kTruncationSides = {{
+    {"right", TruncationSide::right},
+    {"left", TruncationSide::left},
+}};
+
+inline constexpr std::array<Choice<OnBadRow>, 2> kOnBadRow = {{
+    {"stop", OnBadRow::stop},
+    {"skip", OnBadRow::skip},
 }};
 
 inline constexpr std::array<Choice<Schedule>, 3> kSchedules = {{
@@ -43,6 +69,18 @@ constexpr std::string_view choice_name(const Choices& choices, Enum value) {
 
 constexpr std::string_view name_of(DataFormat format) {
   return choice_name(kDataFormats, format);
+}
+constexpr std::string_view name_of(TrainOn choice) {
+  return choice_name(kTrainOn, choice);
+}
+constexpr std::string_view name_of(Truncation choice) {
+  return choice_name(kTruncations, choice);
+}
+constexpr std::string_view name_of(TruncationSide side) {
+  return choice_name(kTruncationSides, side);
+}
+constexpr std::string_view name_of(OnBadRow choice) {
+  return choice_name(kOnBadRow, choice);
 }
 constexpr std::string_view name_of(Schedule schedule) {
   return choice_name(kSchedules, schedule);

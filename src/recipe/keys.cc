@@ -86,7 +86,29 @@ void add_data(std::vector<RecipeKey>& keys) {
       "The same for evaluation; null for none."));
   keys.push_back(choice_key(
       "data.format", kDataFormats, [](auto& recipe) -> auto& { return recipe.data.format; },
-      "What a record holds. `auto` looks at the first one."));
+      "What a row holds. `auto` looks at the columns of the first rows."));
+  keys.push_back(optional_path_key(
+      "data.chat_template",
+      "a template's name (chatml, alpaca, llama-2, llama-3, mistral, zephyr), a file, or none",
+      [](auto& recipe) -> auto& { return recipe.data.chat_template; },
+      "How messages become text. null: the model's own for messages and instructions, none for plain "
+      "pairs."));
+  keys.push_back(choice_key(
+      "data.train_on", kTrainOn, [](auto& recipe) -> auto& { return recipe.data.train_on; },
+      "What is learned: every completion (every turn of the assistant), the last one, or everything."));
+  keys.push_back(choice_key(
+      "data.truncation", kTruncations, [](auto& recipe) -> auto& { return recipe.data.truncation; },
+      "What becomes of examples longer than max_length; each kind is counted and reported."));
+  keys.push_back(choice_key(
+      "data.truncation_side", kTruncationSides,
+      [](auto& recipe) -> auto& { return recipe.data.truncation_side; }, "The end that is cut off."));
+  keys.push_back(choice_key(
+      "data.on_bad_row", kOnBadRow, [](auto& recipe) -> auto& { return recipe.data.on_bad_row; },
+      "A row that cannot be used stops the run before it trains, or is skipped and counted."));
+  keys.push_back(integer_key(
+      "data.max_samples", {0, int64_t{1} << 40},
+      [](auto& recipe) -> auto& { return recipe.data.max_samples; },
+      "Rows used of each file, from its start; 0 for all."));
   keys.push_back(integer_key(
       "data.max_length", {2, kMaxTokens}, [](auto& recipe) -> auto& { return recipe.data.max_length; },
       "Tokens a sequence; longer ones are cut, and the cut is reported. With an encoder: of what it reads."));

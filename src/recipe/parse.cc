@@ -156,8 +156,12 @@ void resolve_paths(const std::filesystem::path& recipe_folder, Recipe& recipe) {
       *file = (recipe_folder / *file).lexically_normal().string();
     }
   }
+  std::error_code ignored;  // an unreadable place is no file and no model folder
+  std::filesystem::path chat_template = recipe_folder / recipe.data.chat_template;
+  if (std::filesystem::is_regular_file(chat_template, ignored)) {
+    recipe.data.chat_template = chat_template.lexically_normal().string();
+  }
   std::filesystem::path model_folder = recipe_folder / recipe.model.path;
-  std::error_code ignored;  // an unreadable place is not a model folder
   if (std::filesystem::is_directory(model_folder, ignored)) {
     recipe.model.path = model_folder.lexically_normal().string();
   }

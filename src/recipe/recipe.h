@@ -25,12 +25,39 @@ struct LoraSection {
   bool use_rslora = false;                                   // scale by alpha / sqrt(r) instead of alpha / r
 };
 
-enum class DataFormat { automatic, text, prompt_completion };
+enum class DataFormat {
+  automatic,
+  text,
+  prompt_completion,
+  instruction,
+  input_output,
+  messages,
+  conversations,
+};
+
+// Which tokens are learned; the others are only read.
+enum class TrainOn {
+  completions,      // every completion or assistant's turn
+  last_completion,  // of a conversation the last one alone
+  everything,
+};
+
+// What becomes of an example that is longer than max_length.
+enum class Truncation { cut, drop, split };
+enum class TruncationSide { right, left };
+
+enum class OnBadRow { stop, skip };
 
 struct DataSection {
   std::string train_file;  // JSONL or plain text, relative to the recipe's folder
   std::string eval_file;   // "" for none
   DataFormat format = DataFormat::automatic;
+  std::string chat_template;  // a name, a file, "none"; "": the model's own where rows are conversations
+  TrainOn train_on = TrainOn::completions;
+  Truncation truncation = Truncation::cut;
+  TruncationSide truncation_side = TruncationSide::right;
+  OnBadRow on_bad_row = OnBadRow::stop;
+  int64_t max_samples = 0;        // rows used of each file, from its start; 0: all
   int64_t max_length = 2048;      // tokens a sequence; longer ones are cut, and the cut is reported
   int64_t max_target_length = 0;  // of an encoder-decoder model's answers; 0: as max_length
 };

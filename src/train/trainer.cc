@@ -214,9 +214,9 @@ TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model) {
   }
   TrainInputs inputs{recipe, model, {}, std::nullopt};
   const DataSection& data = recipe.data;
-  DatasetOptions options{data.format, data.max_length, data.max_target_length, std::nullopt};
+  DatasetOptions options = dataset_options(data, model.folder);
   if (spec.has_encoder()) {
-    options.decoder_start_id = static_cast<int32_t>(spec.decoder_start_id);
+    options.encoding.decoder_start_id = static_cast<int32_t>(spec.decoder_start_id);
   }
   inputs.train_data = load_dataset(data.train_file, *tokenizer, options);
   if (!data.eval_file.empty()) {

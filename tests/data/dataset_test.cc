@@ -18,7 +18,8 @@ class DatasetTest : public ::testing::Test {
   Dataset load(const std::string& name, const std::string& content, DataFormat format = DataFormat::automatic,
                int64_t max_length = 100) {
     testing::write_raw(folder_ / name, content);
-    return load_dataset(folder_ / name, *tokenizer_, {.format = format, .max_length_tokens = max_length});
+    return load_dataset(folder_ / name, *tokenizer_,
+                        {.format = format, .encoding = {.max_length_tokens = max_length}});
   }
   std::string load_error(const std::string& name, const std::string& content,
                          DataFormat format = DataFormat::automatic) {
@@ -46,7 +47,7 @@ TEST_F(DatasetTest, TextRowsLearnEverythingAfterTheFirstToken) {
   EXPECT_EQ(dataset.total_tokens(), 5);
   EXPECT_EQ(dataset.total_targets(), 3);
   EXPECT_EQ(dataset.description,
-            "d.jsonl: text rows (seen in the first row); 2 examples, 5 tokens, 3 of them learned");
+            "d.jsonl: text rows: the first 2 rows have \"text\"; 2 examples, 5 tokens, 3 of them learned");
 }
 
 TEST_F(DatasetTest, PromptsAreGivenCompletionsAreLearned) {
@@ -60,7 +61,8 @@ TEST_F(DatasetTest, PromptsAreGivenCompletionsAreLearned) {
   EXPECT_EQ(ids(dataset, 1), (Ids{5, 2, 21})) << "prompt and completion never merge into abc";
   EXPECT_EQ(targets(dataset, 1), (Ids{2, 21, kNo}));
   EXPECT_EQ(targets(dataset, 2), (Ids{21, kNo}));
-  EXPECT_SAYS(dataset.description, "prompt/completion rows (seen in the first row)");
+  EXPECT_SAYS(dataset.description,
+              "prompt_completion rows: the first 3 rows have \"prompt\" and \"completion\"");
 }
 
 TEST_F(DatasetTest, LongPromptsCarryNoTargets) {
@@ -76,7 +78,7 @@ TEST_F(DatasetTest, BosIsPutBeforeWhereTheTokenizerAddsIt) {
   testing::write_raw(folder_ / "d.jsonl", "{\"prompt\": \"\", \"completion\": \"ab\"}\n");
   auto tokenizer = with_bos.load();
   Dataset dataset = load_dataset(folder_ / "d.jsonl", *tokenizer,
-                                 {.format = DataFormat::automatic, .max_length_tokens = 100});
+                                 {.format = DataFormat::automatic, .encoding = {.max_length_tokens = 100}});
   EXPECT_EQ(ids(dataset, 0), (Ids{20, 5, 21}));
   EXPECT_EQ(targets(dataset, 0), (Ids{5, 21, kNo}));
 }
@@ -118,8 +120,8 @@ TEST_F(DatasetTest, DropsWhatTeachesNothing) {
   TinyTokenizer without_eos(testing::tiny_tokenizer_json(), Json::object());
   auto tokenizer = without_eos.load();
   testing::write_raw(folder_ / "e.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a c\"}\n");
-  dataset =
-      load_dataset(folder_ / "e.jsonl", *tokenizer, {.format = DataFormat::text, .max_length_tokens = 100});
+  dataset = load_dataset(folder_ / "e.jsonl", *tokenizer,
+                         {.format = DataFormat::text, .encoding = {.max_length_tokens = 100}});
   EXPECT_EQ(dataset.size(), 1) << "one token alone has nothing before it";
   EXPECT_EQ(dataset.dropped_examples, 1);
 }
@@ -151,13 +153,13 @@ TEST_F(DatasetTest, SaysWhatIsWrongWithAFile) {
   EXPECT_SAYS(error_text(ErrorKind::bad_input,
                          [&] {
                            load_dataset(folder_ / "no.jsonl", *tokenizer_,
-                                        {.format = DataFormat::text, .max_length_tokens = 9});
+                                        {.format = DataFormat::text, .encoding = {.max_length_tokens = 9}});
                          }),
               "no.jsonl: cannot be read: No such file");
   EXPECT_SAYS(error_text(ErrorKind::bad_input,
                          [&] {
                            load_dataset(folder_.path(), *tokenizer_,
-                                        {.format = DataFormat::text, .max_length_tokens = 9});
+                                        {.format = DataFormat::text, .encoding = {.max_length_tokens = 9}});
                          }),
               "is a folder");
 }
