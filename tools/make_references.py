@@ -96,6 +96,15 @@ MODELS = {
         intermediate_size=28, vocab_size=47, tie_word_embeddings=False, sliding_window=5, pad_token_id=None,
         rope_parameters=PLAIN_ROPE,
     ),
+    "qwen3_tied_one_layer": dict(
+        model_type="qwen3", hidden_size=18, num_attention_heads=3, num_key_value_heads=3, head_dim=8,
+        num_hidden_layers=1, intermediate_size=22, vocab_size=73, tie_word_embeddings=True, rope_parameters=PLAIN_ROPE,
+    ),
+    "phi3_one_layer": dict(
+        model_type="phi3", hidden_size=20, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=1,
+        intermediate_size=30, vocab_size=89, tie_word_embeddings=False, sliding_window=None, pad_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": 250000.0},
+    ),
 }
 # Saved the way transformers 4 did (rope_theta, torch_dtype); the others as transformers 5 does (rope_parameters).
 OLD_STYLE_CONFIGS = ("mha_tied",)

@@ -57,7 +57,7 @@ class RowScanner;
 // One thread at a time may call next(); what it returns belongs to the caller.
 class RowSource {
  public:
-  RowSource(std::vector<std::filesystem::path> files, SourceOptions options = {});
+  explicit RowSource(std::vector<std::filesystem::path> files, SourceOptions options = {});
   ~RowSource();
   RowSource(const RowSource&) = delete;
   RowSource& operator=(const RowSource&) = delete;

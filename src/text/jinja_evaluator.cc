@@ -143,10 +143,10 @@ Evaluator::Flow Evaluator::run_statement(const Statement& statement, Scope& scop
     }
     case StatementKind::generation:
       return run_generation(statement, scope, out);
-    case StatementKind::break_:
-      return Flow::break_;
-    case StatementKind::continue_:
-      return Flow::continue_;
+    case StatementKind::break_loop:
+      return Flow::break_loop;
+    case StatementKind::continue_loop:
+      return Flow::continue_loop;
   }
   return Flow::normal;
 }
@@ -186,7 +186,7 @@ Evaluator::Flow Evaluator::run_loop(const Statement& statement, Scope& scope, st
       inner.set(*loop_symbol, Value(loop));
     }
     assign(statement.targets[0], loop->item(), inner, scope);
-    if (run(statement.bodies[0], inner, out) == Flow::break_) {
+    if (run(statement.bodies[0], inner, out) == Flow::break_loop) {
       break;
     }
   }

@@ -57,7 +57,7 @@ class Evaluator {
   Value run_macro(const Statement& statement, Scope& definition, Arguments arguments);
 
  private:
-  enum class Flow : uint8_t { normal, break_, continue_ };
+  enum class Flow : uint8_t { normal, break_loop, continue_loop };
 
   // Statements: jinja_evaluator.cc
   Flow run(const Body& body, Scope& scope, std::string& out);

@@ -71,13 +71,13 @@ Value Evaluator::evaluate_node(const Expression& node, Scope& scope) {
     }
     case ExpressionKind::compare:
       return evaluate_compare(node, scope);
-    case ExpressionKind::not_:
+    case ExpressionKind::logical_not:
       return Value(!child(0).truth());
-    case ExpressionKind::and_: {
+    case ExpressionKind::logical_and: {
       Value left = child(0);
       return left.truth() ? child(1) : left;
     }
-    case ExpressionKind::or_: {
+    case ExpressionKind::logical_or: {
       Value left = child(0);
       return left.truth() ? left : child(1);
     }

@@ -193,7 +193,7 @@ class StatementParser {
       return result;
     }
     if (tag == "break" || tag == "continue") {
-      Statement result = begin(tag == "break" ? StatementKind::break_ : StatementKind::continue_);
+      Statement result = begin(tag == "break" ? StatementKind::break_loop : StatementKind::continue_loop);
       if (loop_depth_ == 0) {
         tokens_.fail(result.place, fmt::format("'{}' outside of a loop", tag));
       }

@@ -88,7 +88,7 @@ ExpressionPtr ExpressionParser::or_expression() {
   ExpressionPtr left = and_expression();
   while (tokens_.is_name("or")) {
     Place place = tokens_.take().place;
-    left = make(ExpressionKind::or_, place, children_of(std::move(left), and_expression()));
+    left = make(ExpressionKind::logical_or, place, children_of(std::move(left), and_expression()));
   }
   return left;
 }
@@ -97,7 +97,7 @@ ExpressionPtr ExpressionParser::and_expression() {
   ExpressionPtr left = not_expression();
   while (tokens_.is_name("and")) {
     Place place = tokens_.take().place;
-    left = make(ExpressionKind::and_, place, children_of(std::move(left), not_expression()));
+    left = make(ExpressionKind::logical_and, place, children_of(std::move(left), not_expression()));
   }
   return left;
 }
@@ -106,7 +106,7 @@ ExpressionPtr ExpressionParser::not_expression() {
   if (tokens_.is_name("not")) {
     ParserDepth guard(tokens_);
     Place place = tokens_.take().place;
-    return make(ExpressionKind::not_, place, children_of(not_expression()));
+    return make(ExpressionKind::logical_not, place, children_of(not_expression()));
   }
   return comparison();
 }
@@ -427,7 +427,7 @@ ExpressionPtr ExpressionParser::test(ExpressionPtr input) {
     node->children.push_back(postfix(primary()));
     settle_depth(*node);
   }
-  return negated ? make(ExpressionKind::not_, place, children_of(std::move(node))) : std::move(node);
+  return negated ? make(ExpressionKind::logical_not, place, children_of(std::move(node))) : std::move(node);
 }
 
 }  // namespace snug::jinja

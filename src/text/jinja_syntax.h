@@ -33,9 +33,9 @@ enum class ExpressionKind : uint8_t {
   positive,     // +input
   join,         // a ~ b ~ c
   compare,      // first `operators[0]` second `operators[1]` third ...
-  not_,         // not input
-  and_,         // left and right
-  or_,          // left or right
+  logical_not,  // not input
+  logical_and,  // left and right
+  logical_or,   // left or right
   conditional,  // children: condition, value, other value or null
   list,
   tuple,
@@ -100,8 +100,8 @@ enum class StatementKind : uint8_t {
   filter_block,  // filter expressions[0]: bodies[0]
   with,          // with targets = expressions: bodies[0]
   generation,    // what the model is to learn: bodies[0]
-  break_,
-  continue_,
+  break_loop,
+  continue_loop,
 };
 
 struct Parameter {
