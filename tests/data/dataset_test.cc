@@ -131,16 +131,14 @@ TEST_F(DatasetTest, SaysWhatIsWrongWithARow) {
   EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": \"a\n"), "d.jsonl:2: not valid JSON at column");
   EXPECT_SAYS(load_error("d.jsonl", good + good + "{\"Text\": \"a\", \"id\": 1}\n"),
               "d.jsonl:3: no column \"text\"; found \"Text\", \"id\"");
-  EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": 3.5}\n"), "d.jsonl:2: \"text\" is a number (3.5)");
-  EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": null}\n"), "d.jsonl:2: \"text\" is a null");
+  EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": 3.5}\n"), "d.jsonl:2: \"text\" is a number");
+  EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": null}\n"), "d.jsonl:2: \"text\" is null");
   EXPECT_SAYS(load_error("d.jsonl", good + "\"text\"\n"),
-              "d.jsonl:2: a JSON string where an object is needed");
+              "d.jsonl:2: a string where a JSON object is needed");
   EXPECT_SAYS(load_error("d.jsonl", good + "{\"text\": \"caf\xE9\"}\n"),
-              "d.jsonl:2: byte 14 of the line (0xE9) is not UTF-8");
-  EXPECT_SAYS(load_error("d.jsonl", "{\"instruction\": \"a\", \"output\": \"b\"}"),
-              "d.jsonl:1: no columns that snug knows; found \"instruction\", \"output\"");
-  EXPECT_SAYS(load_error("d.json", "[{\"text\": \"a\"}]"), "jq -c '.[]'");
-  EXPECT_SAYS(load_error("d.json", "[\n{\"text\": \"a\"}]"), "jq -c '.[]'");
+              "d.jsonl:2: byte 14 of the row (0xE9) is not UTF-8");
+  EXPECT_SAYS(load_error("d.jsonl", "{\"question\": \"a\", \"answer\": \"b\"}"),
+              "no columns that snug knows; found \"question\", \"answer\"");
   EXPECT_SAYS(load_error("d.jsonl", "{\"prompt\": \"a\"}", DataFormat::prompt_completion),
               "no column \"completion\"; found \"prompt\"");
 }
@@ -149,7 +147,7 @@ TEST_F(DatasetTest, SaysWhatIsWrongWithAFile) {
   EXPECT_SAYS(load_error("d.jsonl", ""), "d.jsonl: is empty");
   EXPECT_SAYS(load_error("d.txt", "\n \n"), "d.txt: is empty");
   EXPECT_SAYS(load_error("d.txt", "abc", DataFormat::prompt_completion), "plain text has no prompts");
-  EXPECT_SAYS(load_error("d.jsonl", "{\"text\": \"\"}\n"), "none of its 1 examples has anything to learn");
+  EXPECT_SAYS(load_error("d.jsonl", "{\"text\": \"\"}\n"), "none of its 1 rows has anything to learn");
   EXPECT_SAYS(error_text(ErrorKind::bad_input,
                          [&] {
                            load_dataset(folder_ / "no.jsonl", *tokenizer_,
@@ -162,6 +160,61 @@ TEST_F(DatasetTest, SaysWhatIsWrongWithAFile) {
                                         {.format = DataFormat::text, .encoding = {.max_length_tokens = 9}});
                          }),
               "is a folder");
+}
+
+TEST_F(DatasetTest, BadRowsAreSkippedAndCountedIfTheRecipeSaysSo) {
+  testing::write_raw(folder_ / "d.jsonl", "{\"text\": \"a c\"}\n{\"text\": 1}\n{\"text\": \"ab c\"}\n{");
+  Dataset dataset = load_dataset(folder_ / "d.jsonl", *tokenizer_,
+                                 {.encoding = {.max_length_tokens = 9}, .on_bad_row = OnBadRow::skip});
+  EXPECT_EQ(dataset.size(), 2);
+  EXPECT_EQ(dataset.bad_rows, 2);
+  EXPECT_SAYS(dataset.description, "2 bad rows skipped, the first at");
+  EXPECT_SAYS(dataset.first_bad_row, "d.jsonl:2: ");
+}
+
+TEST_F(DatasetTest, LongRowsAreCutOnEitherSideDroppedOrSplit) {
+  testing::write_raw(folder_ / "d.jsonl",
+                     "{\"text\": \"abcdabcd\"}\n{\"text\": \"abc\"}\n");  // 6 8 6 8 21; 6 21
+  auto load_with = [&](Truncation truncation, TruncationSide side) {
+    return load_dataset(
+        folder_ / "d.jsonl", *tokenizer_,
+        {.encoding = {.truncation = truncation, .truncation_side = side, .max_length_tokens = 3}});
+  };
+  Dataset left = load_with(Truncation::cut, TruncationSide::left);
+  EXPECT_EQ(ids(left, 0), (Ids{6, 8, 21}));
+  EXPECT_EQ(left.cut_tokens, 2);
+  Dataset dropped = load_with(Truncation::drop, TruncationSide::right);
+  EXPECT_EQ(dropped.size(), 1);
+  EXPECT_EQ(dropped.dropped_long, 1);
+  Dataset split = load_with(Truncation::split, TruncationSide::right);
+  ASSERT_EQ(split.size(), 3);
+  EXPECT_EQ(ids(split, 1), (Ids{8, 21}));
+  EXPECT_EQ(split.split_examples, 1);
+}
+
+// The template writes [role: content] turns; an answer and its end are learned.
+TEST_F(DatasetTest, ConversationsLearnTheAnswers) {
+  testing::write_raw(
+      folder_ / "turns.jinja",
+      "{% for m in messages %}{{ 'a' if m.role == 'user' else 'b' }}{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}b{% endif %}");
+  testing::write_raw(
+      folder_ / "d.jsonl",
+      R"({"messages": [{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"},)"
+      R"( {"role": "user", "content": "dd"}, {"role": "assistant", "content": "c"}]})");
+  auto learned = [&](TrainOn train_on) {
+    Dataset dataset = load_dataset(folder_ / "d.jsonl", *tokenizer_,
+                                   {.encoding = {.train_on = train_on, .max_length_tokens = 50},
+                                    .chat_template = (folder_ / "turns.jinja").string()});
+    std::string text;
+    for (int32_t target : targets(dataset, 0)) {
+      text += target == kNo ? "" : tokenizer_->bytes(target);
+    }
+    return text;
+  };
+  EXPECT_EQ(learned(TrainOn::completions), "dc");
+  EXPECT_EQ(learned(TrainOn::last_completion), "c");
+  EXPECT_EQ(learned(TrainOn::everything), "cbdaddbc") << "all but the first";
 }
 
 TEST_F(DatasetTest, AcceptsAByteOrderMark) {

@@ -41,6 +41,12 @@ data:
   format: prompt_completion
   max_length: 1024
   max_target_length: 256
+  chat_template: chatml
+  train_on: last_completion
+  truncation: split
+  truncation_side: left
+  on_bad_row: skip
+  max_samples: 1000
 training:
   num_train_epochs: 1.5
   max_steps: 200
@@ -82,6 +88,12 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.data.format, DataFormat::prompt_completion);
   EXPECT_EQ(recipe.data.max_length, 1024);
   EXPECT_EQ(recipe.data.max_target_length, 256);
+  EXPECT_EQ(recipe.data.chat_template, "chatml");
+  EXPECT_EQ(recipe.data.train_on, TrainOn::last_completion);
+  EXPECT_EQ(recipe.data.truncation, Truncation::split);
+  EXPECT_EQ(recipe.data.truncation_side, TruncationSide::left);
+  EXPECT_EQ(recipe.data.on_bad_row, OnBadRow::skip);
+  EXPECT_EQ(recipe.data.max_samples, 1000);
   EXPECT_EQ(recipe.training.num_train_epochs, 1.5);
   EXPECT_EQ(recipe.training.max_steps, 200);
   EXPECT_EQ(recipe.training.per_device_train_batch_size, 4);
