@@ -9,9 +9,9 @@
 namespace snug {
 namespace {
 
-// How many examples are read from the tables before their pages are let go. The system brings 64 KiB with
+// How many examples are read from the tables before their pages are let go. The system may map 2 MiB around
 // every page that is touched, so that the examples count, and hardly their lengths.
-constexpr int64_t kReleaseExamples = 1024;
+constexpr int64_t kReleaseExamples = 64;
 
 }  // namespace
 
