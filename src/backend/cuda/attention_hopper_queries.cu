@@ -1,5 +1,6 @@
 // The gradient of attention's queries and of T5's bias on Hopper: as in attention_backward_queries.cu, with
-// one warpgroup that fetches keys and values and two that work, 64 queries each.
+// one warpgroup that fetches keys and values and two that work, 64 queries each. The scores of a tile are
+// asked for before the product with the tile before, so that the arithmetic between products meets others.
 #include "backend/cuda/attention_bias_gradient.cuh"
 #include "backend/cuda/attention_gradient.cuh"
 #include "backend/cuda/attention_hopper.cuh"
@@ -8,12 +9,12 @@
 namespace snug::cuda {
 namespace {
 
-template <int kHeadDimension, int kKeyRows>
+template <int kHeadDimension>
 struct HopperQueryShape : RegisterSplit<40, 232> {
   static constexpr int kHeadDim = kHeadDimension;  // padded
   static constexpr int kGroupQueries = 64;
   static constexpr int kQueries = kGroupQueries * kWorkingGroups;
-  static constexpr int kKeys = kKeyRows;
+  static constexpr int kKeys = kHeadDim == 64 ? 128 : 64;  // as many as registers allow
   static constexpr int kStages = 3;
   static constexpr int kGroupBytes = kGroupQueries * kHeadDim * 2;
   static constexpr int kKeyBytes = kKeys * kHeadDim * 2;
@@ -105,34 +106,64 @@ __device__ inline void make_dq(const QueryBlock<Shape>& block, const float* bias
   Sums<1, kKeyBlocks> dweights;
   uint32_t dscores[kKeyBlocks / 2][4];
   clear<1, Shape::kHeadDim / 8>(dq);
-  for (int tile = 0; tile < block.tiles; ++tile) {
-    block.ring.wait_full(tile);
+  auto is_unseen = [&](int tile) {
     ScoreBlock place{block.first_key(tile), work.first + group * Shape::kGroupQueries + work.shift,
                      work.keys};
-    if (is_hidden(a, place, Shape::kGroupQueries, Shape::kKeys)) {
-      block.ring.release(tile);
-      continue;
-    }
+    return is_hidden(a, place, Shape::kGroupQueries, Shape::kKeys);
+  };
+  auto start_scores = [&](int tile) {
+    block.ring.wait_full(tile);
     fence_products();
     start_product_of_rows<T, Shape::kGroupQueries, Shape::kHeadDim>(scores, q_tile, block.k_tile(tile));
     start_product_of_rows<T, Shape::kGroupQueries, Shape::kHeadDim>(dweights, q_tile + Shape::kGroupBytes,
                                                                     block.k_tile(tile) + Shape::kKeyBytes);
-    wait_products<1>();
+  };
+  auto make_weights = [&](int tile) {
     settle(scores);
-    place.query_position = work.first + row + work.shift;
+    ScoreBlock place{block.first_key(tile), work.first + row + work.shift, work.keys};
     float factor = finish_scores<false, 1, kKeyBlocks>(a, scores, place, bias);
     make_weights_of_rows<kKeyBlocks>(scores, rows, factor);
-    wait_products<0>();
+  };
+  auto make_dscores = [&](int tile) {
     settle(dweights);
     make_dscores_of_rows<kKeyBlocks>(scores, dweights, rows);
     if (a.p.dbias != nullptr) {
-      dbias.add(a, scores[0], place, thread);
+      dbias.add(a, scores[0], {block.first_key(tile), work.first + row + work.shift, work.keys}, thread);
     }
+  };
+  // The tiles that the group sees follow each other. Those before and after are given back unread.
+  int tile = 0;
+  for (; tile < block.tiles && is_unseen(tile); ++tile) {
+    block.ring.wait_full(tile);
+    block.ring.release(tile);
+  }
+  if (tile < block.tiles) {
+    start_scores(tile);
+    wait_products<1>();
+    make_weights(tile);
+    wait_products<0>();
+    make_dscores(tile);
     pack_weights<T>(dscores, scores);
+    for (++tile; tile < block.tiles && !is_unseen(tile); ++tile) {
+      start_scores(tile);
+      start_weighted_rows<T>(dq, dscores, block.k_tile(tile - 1));
+      wait_products<2>();
+      make_weights(tile);
+      wait_products<1>();
+      make_dscores(tile);
+      wait_products<0>();
+      settle(dq);
+      block.ring.release(tile - 1);
+      pack_weights<T>(dscores, scores);
+    }
     fence_products();
-    start_weighted_rows<T>(dq, dscores, block.k_tile(tile));
+    start_weighted_rows<T>(dq, dscores, block.k_tile(tile - 1));
     wait_products<0>();
     settle(dq);
+    block.ring.release(tile - 1);
+  }
+  for (; tile < block.tiles; ++tile) {
+    block.ring.wait_full(tile);
     block.ring.release(tile);
   }
   int query = work.first + row;
@@ -190,20 +221,12 @@ bool launch(const AttentionArguments& a, cudaStream_t stream, cudaError_t& statu
   return true;
 }
 
-template <typename T>
-bool launch_for_head(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
-  return a.p.head_dim <= 64 ? launch<T, HopperQueryShape<64, 128>>(a, stream, status)
-                            : launch<T, HopperQueryShape<128, 64>>(a, stream, status);
-}
-
 }  // namespace
 
 bool hopper_backward_queries(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
-  if (a.p.head_dim > 128) {
-    return false;
-  }
-  return a.p.number == AttentionNumber::f16 ? launch_for_head<__half>(a, stream, status)
-                                            : launch_for_head<__nv_bfloat16>(a, stream, status);
+  return launch_on_hopper(a, [&](auto number, auto head) {
+    return launch<decltype(number), HopperQueryShape<decltype(head)::value>>(a, stream, status);
+  });
 }
 
 }  // namespace snug::cuda
