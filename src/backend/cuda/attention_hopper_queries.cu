@@ -1,6 +1,5 @@
 // The gradient of attention's queries and of T5's bias on Hopper: as in attention_backward_queries.cu, with
-// one warpgroup that fetches keys and values and two that work, 64 queries each. The scores of a tile are
-// asked for before the product with the tile before, so that the arithmetic between products meets others.
+// one warpgroup that fetches keys and values and two that work, 64 queries each.
 #include "backend/cuda/attention_bias_gradient.cuh"
 #include "backend/cuda/attention_gradient.cuh"
 #include "backend/cuda/attention_hopper.cuh"
@@ -106,64 +105,34 @@ __device__ inline void make_dq(const QueryBlock<Shape>& block, const float* bias
   Sums<1, kKeyBlocks> dweights;
   uint32_t dscores[kKeyBlocks / 2][4];
   clear<1, Shape::kHeadDim / 8>(dq);
-  auto is_unseen = [&](int tile) {
+  for (int tile = 0; tile < block.tiles; ++tile) {
+    block.ring.wait_full(tile);
     ScoreBlock place{block.first_key(tile), work.first + group * Shape::kGroupQueries + work.shift,
                      work.keys};
-    return is_hidden(a, place, Shape::kGroupQueries, Shape::kKeys);
-  };
-  auto start_scores = [&](int tile) {
-    block.ring.wait_full(tile);
+    if (is_hidden(a, place, Shape::kGroupQueries, Shape::kKeys)) {
+      block.ring.release(tile);
+      continue;
+    }
     fence_products();
     start_product_of_rows<T, Shape::kGroupQueries, Shape::kHeadDim>(scores, q_tile, block.k_tile(tile));
     start_product_of_rows<T, Shape::kGroupQueries, Shape::kHeadDim>(dweights, q_tile + Shape::kGroupBytes,
                                                                     block.k_tile(tile) + Shape::kKeyBytes);
-  };
-  auto make_weights = [&](int tile) {
+    wait_products<1>();
     settle(scores);
-    ScoreBlock place{block.first_key(tile), work.first + row + work.shift, work.keys};
+    place.query_position = work.first + row + work.shift;
     float factor = finish_scores<false, 1, kKeyBlocks>(a, scores, place, bias);
     make_weights_of_rows<kKeyBlocks>(scores, rows, factor);
-  };
-  auto make_dscores = [&](int tile) {
+    wait_products<0>();
     settle(dweights);
     make_dscores_of_rows<kKeyBlocks>(scores, dweights, rows);
     if (a.p.dbias != nullptr) {
-      dbias.add(a, scores[0], {block.first_key(tile), work.first + row + work.shift, work.keys}, thread);
+      dbias.add(a, scores[0], place, thread);
     }
-  };
-  // The tiles that the group sees follow each other. Those before and after are given back unread.
-  int tile = 0;
-  for (; tile < block.tiles && is_unseen(tile); ++tile) {
-    block.ring.wait_full(tile);
-    block.ring.release(tile);
-  }
-  if (tile < block.tiles) {
-    start_scores(tile);
-    wait_products<1>();
-    make_weights(tile);
-    wait_products<0>();
-    make_dscores(tile);
     pack_weights<T>(dscores, scores);
-    for (++tile; tile < block.tiles && !is_unseen(tile); ++tile) {
-      start_scores(tile);
-      start_weighted_rows<T>(dq, dscores, block.k_tile(tile - 1));
-      wait_products<2>();
-      make_weights(tile);
-      wait_products<1>();
-      make_dscores(tile);
-      wait_products<0>();
-      settle(dq);
-      block.ring.release(tile - 1);
-      pack_weights<T>(dscores, scores);
-    }
     fence_products();
-    start_weighted_rows<T>(dq, dscores, block.k_tile(tile - 1));
+    start_weighted_rows<T>(dq, dscores, block.k_tile(tile));
     wait_products<0>();
     settle(dq);
-    block.ring.release(tile - 1);
-  }
-  for (; tile < block.tiles; ++tile) {
-    block.ring.wait_full(tile);
     block.ring.release(tile);
   }
   int query = work.first + row;
