@@ -1,8 +1,10 @@
-// Another backend, with the time on the card of every op it runs: a profile by op kind.
+// Another backend, with the time on the card of every op it runs: a profile by op kind, beside what the
+// card's rates would allow.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -13,6 +15,10 @@
 #include "ops/table.h"
 
 namespace snug {
+
+// Seen on an H200: the GEMM rate at these shapes, and a copy from memory to memory.
+inline constexpr double kCardFlops = 720e12;
+inline constexpr double kCardBytes = 4.2e12;
 
 class ProfilingBackend : public CudaBackend {
  public:
@@ -25,11 +31,20 @@ class ProfilingBackend : public CudaBackend {
     }
     cudaEvent_t begin = record();
     CudaBackend::run(call);
-    spans_.push_back({label_of(call), begin, record()});
+    spans_.push_back({label_of(call), &call.op, begin, record()});
+  }
+
+  // So that the profile can say what the ops of this program would take at the card's rates.
+  void expect(const Program& program) {
+    for (const Op& op : program.ops) {
+      OpCost cost = cost_of(program, op);
+      least_seconds_[&op] = std::max(cost.flops / kCardFlops, cost.bytes / kCardBytes);
+    }
   }
 
   struct Share {
     double seconds = 0;
+    double least_seconds = 0;  // 0 for ops of programs that were not expected
     int64_t calls = 0;
   };
   // Since the last call of this; waits for the card.
@@ -41,6 +56,8 @@ class ProfilingBackend : public CudaBackend {
       cuda::check(cudaEventElapsedTime(&milliseconds, span.begin, span.end), "reading a clock");
       shares[span.label].seconds += static_cast<double>(milliseconds) * 1e-3;
       shares[span.label].calls += 1;
+      auto least = least_seconds_.find(span.op);
+      shares[span.label].least_seconds += least == least_seconds_.end() ? 0.0 : least->second;
       cudaEventDestroy(span.begin);
       cudaEventDestroy(span.end);
     }
@@ -51,6 +68,7 @@ class ProfilingBackend : public CudaBackend {
  private:
   struct Span {
     std::string label;
+    const Op* op;
     cudaEvent_t begin;
     cudaEvent_t end;
   };
@@ -76,6 +94,7 @@ class ProfilingBackend : public CudaBackend {
 
   bool profile_;
   std::vector<Span> spans_;
+  std::map<const Op*, double> least_seconds_;
 };
 
 }  // namespace snug

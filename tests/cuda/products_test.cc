@@ -92,6 +92,51 @@ TEST_P(CudaProducts, LoraPartsOwnTheirColumns) {
   }
 }
 
+struct LoraCase {
+  int64_t rows;
+  int64_t rank;
+  std::vector<int64_t> parts;  // columns of y that they own, 8 between them that nobody does
+  DType dtype;
+};
+
+class CudaLora : public testing::TestWithParam<LoraCase> {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_CARD(); }
+};
+
+// Sizes whose rows are aligned: on Hopper a kernel of their own takes them.
+TEST_P(CudaLora, UpAddsEveryPartToItsColumns) {
+  const LoraCase& c = GetParam();
+  LoraAttributes attributes{1.5F, c.rank, {}};
+  int64_t b_rows = 0;
+  int64_t columns = 8;
+  for (int64_t part : c.parts) {
+    attributes.parts.push_back({columns, b_rows, part});
+    b_rows += part;
+    columns += part + 8;
+  }
+  auto stacked = static_cast<int64_t>(c.parts.size()) * c.rank;
+  Builder builder("lora");
+  BufferId down = builder.input("down", c.dtype, {tokens(c.rows + 1), fixed(stacked)});
+  BufferId b = builder.weight("b", c.dtype, {fixed(b_rows), fixed(c.rank)}, {});
+  BufferId y = builder.input("y", c.dtype, {tokens(c.rows + 1), fixed(columns)});
+  builder.append(OpKind::lora_up, "up", {down, b}, {y}, attributes).accumulates = 1;
+  OnBoth both(builder.finish());
+  both.randomise("down", 1);
+  both.randomise("b", 2);
+  both.randomise("y", 3);
+  both.run(at_tokens(c.rows));
+  both.expect_close_norms("y", c.dtype == DType::f32 ? 3e-6 : c.dtype == DType::bf16 ? 4e-3 : 5e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, CudaLora,
+    testing::Values(LoraCase{1, 8, {8}, DType::bf16}, LoraCase{130, 16, {136, 24, 264}, DType::bf16},
+                    LoraCase{700, 128, {3584, 512, 512}, DType::bf16},
+                    LoraCase{65, 72, {128, 128}, DType::f16}, LoraCase{300, 64, {1000, 8, 8, 40}, DType::f16},
+                    LoraCase{129, 32, {16, 16, 16, 16, 16}, DType::bf16},
+                    LoraCase{33, 256, {128, 72}, DType::bf16}, LoraCase{40, 16, {64, 32}, DType::f32}));
+
 // `out` is the vocabulary here, `in` the model's width.
 TEST_P(CudaProducts, LossHeadAndItsGradient) {
   for (uint32_t accumulates : {0U, 5U}) {

@@ -27,9 +27,10 @@ class CudaRows : public testing::TestWithParam<Case> {
   // One row more than is used.
   Dims dims(int64_t columns) const { return {tokens(rows() + 1), fixed(columns)}; }
   Extents extents() const { return at_tokens(rows()); }
+  void check_norms();
 };
 
-TEST_P(CudaRows, NormsAndTheirGradients) {
+void CudaRows::check_norms() {
   for (uint32_t accumulates : {0U, 3U}) {
     Builder builder("norm");
     BufferId x = builder.input("x", dtype(), dims(width()));
@@ -62,6 +63,23 @@ TEST_P(CudaRows, NormsAndTheirGradients) {
     both.expect_close_norms("other_dw", 1e-5);
   }
 }
+
+TEST_P(CudaRows, NormsAndTheirGradients) {
+  check_norms();
+}
+
+// More than a thread's usual share of a row.
+class CudaWideRows : public CudaRows {};
+
+TEST_P(CudaWideRows, NormsAndTheirGradients) {
+  check_norms();
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, CudaWideRows,
+                         testing::Values(Case{19, 9000, DType::bf16, DType::bf16},
+                                         Case{3, 16384, DType::f16, DType::f32},
+                                         Case{10, 3001, DType::f32, DType::f32}),
+                         name_of_case);
 
 TEST_P(CudaRows, HeadNormAndItsGradient) {
   int64_t head = width() % 2 == 0 ? width() / 2 : width();

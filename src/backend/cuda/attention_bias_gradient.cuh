@@ -29,7 +29,8 @@ struct BiasGradient {
     row = table;
   }
 
-  // A warp's scores of 16 queries (rows) and 8 * kBlocks keys (columns). Far away, all share a bucket.
+  // A warp's scores of 16 queries (rows) and 8 * kBlocks keys (columns). Far away, all share a bucket;
+  // nearer, the lanes' parts of a diagonal are in few buckets, often in one.
   template <int kBlocks>
   __device__ void add(const AttentionArguments& a, const float (&dscores)[kBlocks][4],
                       const ScoreBlock& block, int thread) {
@@ -43,10 +44,53 @@ struct BiasGradient {
       sums[row[far] + thread] += sum;
       return;
     }
+    const int32_t* middle = row + bias_reach(a.p) + block.first_key - block.query_position;
     const int32_t* mine = row + bias_reach(a.p) + first_relative_position<false>(block);
+    int shared_row = -1;
+    float shared_sum = 0;
 #pragma unroll
-    for (int i = 0; i < kBlocks * 4; ++i) {
-      sums[mine[relative_position<false>(0, i / 4, i % 4)] + thread] += dscores[i / 4][i % 4];
+    for (int d = -1; d < kBlocks; ++d) {
+      float2 both = diagonal<kBlocks>(dscores, d);
+      int lowest = middle[8 * d - 7];
+      if (lowest != middle[8 * d + 7]) {
+        add_pair(mine[8 * d] + thread, mine[8 * d + 1] + thread, both);
+        continue;
+      }
+      if (lowest != shared_row && shared_row >= 0) {
+        sums[shared_row + thread] += shared_sum;
+        shared_sum = 0;
+      }
+      shared_row = lowest;
+      shared_sum += both.x + both.y;
+    }
+    if (shared_row >= 0) {
+      sums[shared_row + thread] += shared_sum;
+    }
+  }
+
+  // The lane's scores at relative positions 8 * d and 8 * d + 1 from its first one: of column block d in its
+  // upper row, and of the next block in its lower row. Over all lanes the positions are 8 * d - 7 to 8 * d +
+  // 7 from the block's corner.
+  template <int kBlocks>
+  static __device__ float2 diagonal(const float (&dscores)[kBlocks][4], int d) {
+    float2 both = make_float2(0, 0);
+    if (d >= 0) {
+      both = make_float2(dscores[d][0], dscores[d][1]);
+    }
+    if (d + 1 < kBlocks) {
+      both = make_float2(both.x + dscores[d + 1][2], both.y + dscores[d + 1][3]);
+    }
+    return both;
+  }
+
+  // Both places are read before either is written: waiting for one after the other would take twice as long.
+  __device__ void add_pair(int first, int second, float2 both) {
+    float at_first = sums[first];
+    float at_second = sums[second];
+    bool same = first == second;
+    sums[first] = at_first + (same ? both.x + both.y : both.x);
+    if (!same) {
+      sums[second] = at_second + both.y;
     }
   }
 

@@ -41,6 +41,20 @@ bool hopper_is_built(Kernel kernel) {
   return attributes.maxThreadsPerBlock >= kHopperThreads;
 }
 
+// Returns launch(a number of the arguments' dtype, std::integral_constant of the padded head size); false for
+// heads that are too large.
+template <typename Launch>
+bool launch_on_hopper(const AttentionArguments& a, const Launch& launch) {
+  if (a.p.head_dim > 128) {
+    return false;
+  }
+  auto launch_for_head = [&](auto number) {
+    return a.p.head_dim <= 64 ? launch(number, std::integral_constant<int, 64>{})
+                              : launch(number, std::integral_constant<int, 128>{});
+  };
+  return a.p.number == AttentionNumber::f16 ? launch_for_head(__half{}) : launch_for_head(__nv_bfloat16{});
+}
+
 #ifdef SNUG_HOPPER
 
 __device__ inline void start_barrier(uint32_t barrier, int arrivals) {

@@ -220,20 +220,12 @@ bool launch(const AttentionArguments& a, cudaStream_t stream, cudaError_t& statu
   return true;
 }
 
-template <typename T>
-bool launch_for_head(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
-  return a.p.head_dim <= 64 ? launch<T, HopperForwardShape<64>>(a, stream, status)
-                            : launch<T, HopperForwardShape<128>>(a, stream, status);
-}
-
 }  // namespace
 
 bool hopper_forward(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
-  if (a.p.head_dim > 128) {
-    return false;
-  }
-  return a.p.number == AttentionNumber::f16 ? launch_for_head<__half>(a, stream, status)
-                                            : launch_for_head<__nv_bfloat16>(a, stream, status);
+  return launch_on_hopper(a, [&](auto number, auto head) {
+    return launch<decltype(number), HopperForwardShape<decltype(head)::value>>(a, stream, status);
+  });
 }
 
 }  // namespace snug::cuda

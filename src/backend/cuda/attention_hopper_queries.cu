@@ -8,12 +8,12 @@
 namespace snug::cuda {
 namespace {
 
-template <int kHeadDimension, int kKeyRows>
+template <int kHeadDimension>
 struct HopperQueryShape : RegisterSplit<40, 232> {
   static constexpr int kHeadDim = kHeadDimension;  // padded
   static constexpr int kGroupQueries = 64;
   static constexpr int kQueries = kGroupQueries * kWorkingGroups;
-  static constexpr int kKeys = kKeyRows;
+  static constexpr int kKeys = kHeadDim == 64 ? 128 : 64;  // as many as registers allow
   static constexpr int kStages = 3;
   static constexpr int kGroupBytes = kGroupQueries * kHeadDim * 2;
   static constexpr int kKeyBytes = kKeys * kHeadDim * 2;
@@ -190,20 +190,12 @@ bool launch(const AttentionArguments& a, cudaStream_t stream, cudaError_t& statu
   return true;
 }
 
-template <typename T>
-bool launch_for_head(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
-  return a.p.head_dim <= 64 ? launch<T, HopperQueryShape<64, 128>>(a, stream, status)
-                            : launch<T, HopperQueryShape<128, 64>>(a, stream, status);
-}
-
 }  // namespace
 
 bool hopper_backward_queries(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
-  if (a.p.head_dim > 128) {
-    return false;
-  }
-  return a.p.number == AttentionNumber::f16 ? launch_for_head<__half>(a, stream, status)
-                                            : launch_for_head<__nv_bfloat16>(a, stream, status);
+  return launch_on_hopper(a, [&](auto number, auto head) {
+    return launch<decltype(number), HopperQueryShape<decltype(head)::value>>(a, stream, status);
+  });
 }
 
 }  // namespace snug::cuda

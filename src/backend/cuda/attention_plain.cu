@@ -86,6 +86,18 @@ __device__ float score_of(const AttentionArguments& a, float product, int relati
   return relative >= a.lowest && relative <= a.highest ? score : -INFINITY;
 }
 
+// The tile of keys and values from `first` on, for a query head, once nobody reads the one before.
+template <typename T>
+__device__ void load_keys(const AttentionArguments& a, const Work& work, int first, float* k, float* v) {
+  int64_t column = static_cast<int64_t>(work.head / a.group) * a.p.head_dim;
+  int64_t row = work.key_row + first;
+  int count = work.keys - first;
+  __syncthreads();
+  load(a.p, k, kStreamed, head_rows<T>(a.p.k, row, a.p.kv_stride, column), a.p.kv_stride, count);
+  load(a.p, v, kStreamed, head_rows<T>(a.p.v, row, a.p.kv_stride, column), a.p.kv_stride, count);
+  __syncthreads();
+}
+
 // o [T, heads * head_dim], lse [T, heads], both written.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant__ AttentionArguments a) {
@@ -101,7 +113,6 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
   float* k = q + kOwned * pitch;
   float* v = k + kStreamed * pitch;
   int64_t column = static_cast<int64_t>(work.head) * a.p.head_dim;
-  int64_t kv_column = static_cast<int64_t>(work.head / a.group) * a.p.head_dim;
   int64_t row = work.query_row + work.first;
   load(a.p, q, kOwned, head_rows<T>(a.p.q, row, a.p.q_stride, column), a.p.q_stride,
        work.queries - work.first);
@@ -110,13 +121,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
   float total = 0;
   Range keys = keys_of_queries(a, work, kOwned);
   for (int first = keys.first; first < keys.last; first += kStreamed) {
-    __syncthreads();
-    int64_t key = work.key_row + first;
-    load(a.p, k, kStreamed, head_rows<T>(a.p.k, key, a.p.kv_stride, kv_column), a.p.kv_stride,
-         work.keys - first);
-    load(a.p, v, kStreamed, head_rows<T>(a.p.v, key, a.p.kv_stride, kv_column), a.p.kv_stride,
-         work.keys - first);
-    __syncthreads();
+    load_keys<T>(a, work, first, k, v);
     float score = score_of<T>(a, dot(q + i * pitch, k + j * pitch, a.p.head_dim),
                               first + j - (work.first + i + work.shift), work.head);
     score = first + j < work.keys ? score : -INFINITY;
@@ -173,7 +178,6 @@ __global__ void __launch_bounds__(kThreads) queries_kernel(const __grid_constant
     dbias.start(a, reinterpret_cast<unsigned char*>(plain_shared) + tile_bytes, thread);
   }
   int64_t column = static_cast<int64_t>(work.head) * a.p.head_dim;
-  int64_t kv_column = static_cast<int64_t>(work.head / a.group) * a.p.head_dim;
   int64_t width = static_cast<int64_t>(a.p.heads) * a.p.head_dim;
   int64_t row = work.query_row + work.first;
   int count = work.queries - work.first;
@@ -183,13 +187,7 @@ __global__ void __launch_bounds__(kThreads) queries_kernel(const __grid_constant
   float sums[kColumns] = {};
   Range keys = keys_of_queries(a, work, kOwned);
   for (int first = keys.first; first < keys.last; first += kStreamed) {
-    __syncthreads();
-    int64_t key = work.key_row + first;
-    load(a.p, k, kStreamed, head_rows<T>(a.p.k, key, a.p.kv_stride, kv_column), a.p.kv_stride,
-         work.keys - first);
-    load(a.p, v, kStreamed, head_rows<T>(a.p.v, key, a.p.kv_stride, kv_column), a.p.kv_stride,
-         work.keys - first);
-    __syncthreads();
+    load_keys<T>(a, work, first, k, v);
     int relative = first + j - (work.first + i + work.shift);
     float score = score_of<T>(a, dot(q + i * pitch, k + j * pitch, a.p.head_dim), relative, work.head);
     float weight = first + j < work.keys ? exp2f(score - mine.x) : 0.0F;

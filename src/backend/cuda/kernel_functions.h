@@ -18,6 +18,7 @@ void rms_norm(const Queue& queue, const KernelCall& call);
 void add_rms_norm(const Queue& queue, const KernelCall& call);
 void rms_norm_backward(const Queue& queue, const KernelCall& call);
 int64_t rms_norm_backward_workspace(const Program& program, const Op& op);
+std::string find_unsupported_norm(const Program& program, const Op& op);
 
 // head_norm.cu
 void head_norm(const Queue& queue, const KernelCall& call);

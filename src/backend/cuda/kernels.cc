@@ -17,7 +17,7 @@ constexpr std::array<Row, kOpKindCount> kRows = {{
     {OpKind::embedding, {embedding}},
     {OpKind::embedding_backward, {embedding_backward}},
     {OpKind::rms_norm, {rms_norm}},
-    {OpKind::rms_norm_backward, {rms_norm_backward, rms_norm_backward_workspace}},
+    {OpKind::rms_norm_backward, {rms_norm_backward, rms_norm_backward_workspace, find_unsupported_norm}},
     {OpKind::add_rms_norm, {add_rms_norm}},
     {OpKind::head_norm, {head_norm}},
     {OpKind::head_norm_backward, {head_norm_backward, head_norm_backward_workspace}},
