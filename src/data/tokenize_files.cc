@@ -62,6 +62,28 @@ std::optional<ChatTemplate> template_for(const TokenizeOptions& options, RowForm
   return own;
 }
 
+// What is wrong with all rows is not to be said of the first.
+void check_format(const RowFormat& format, bool has_template, const TokenizeOptions& options,
+                  const std::string& files) {
+  bool has_roles = format.kind == RowFormatKind::messages || format.kind == RowFormatKind::conversations;
+  if (!has_roles) {
+    return;
+  }
+  if (options.encoding.decoder_start_id) {
+    throw bad_input(
+        fmt::format("{}: holds conversations, and a model with an encoder learns from pairs: give each row a "
+                    "\"prompt\", which the encoder reads, and a \"completion\"",
+                    files));
+  }
+  if (!has_template) {
+    throw bad_input(
+        fmt::format("{}: holds conversations, which need a chat template, and {} brings none: set "
+                    "data.chat_template to a "
+                    "name such as chatml, or to a file",
+                    files, options.model_folder.string()));
+  }
+}
+
 // A row after a thread had it.
 struct TokenizedRow {
   RowPlace place;
@@ -85,6 +107,7 @@ class FileTokenizer {
     std::optional<ChatTemplate> chat = template_for(options_, format.kind);
     RowEncoder encoder(tokenizer_, chat ? &*chat : nullptr, options_.encoding);
     facts_.files = name_of_files(source_.files());
+    check_format(format, chat.has_value(), options_, facts_.files);
     facts_.format = format.description;
     facts_.chat_template = chat ? chat->name() : "";
     DataProgress progress{.stage = "tokenizing " + facts_.files, .total_bytes = source_.total_bytes()};

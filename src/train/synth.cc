@@ -7,6 +7,7 @@
 #include "io/atomic_file.h"
 #include "model/model_spec.h"
 #include "text/byte_alphabet.h"
+#include "text/chat_template.h"
 #include "train/initialize.h"
 #include "train/shards.h"
 
@@ -48,7 +49,10 @@ void write_small_files(const SynthOptions& options, const std::filesystem::path&
   config["eos_token_id"] = 257;
   write_file_atomically(folder / "tokenizer.json", byte_tokenizer().dump() + "\n");
   Json tokenizer_config = {
-      {"tokenizer_class", "PreTrainedTokenizerFast"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}};
+      {"tokenizer_class", "PreTrainedTokenizerFast"},
+      {"bos_token", "<s>"},
+      {"eos_token", "</s>"},
+      {"chat_template", *named_chat_template_source("chatml")}};  // so that it trains on any data
   write_file_atomically(folder / "tokenizer_config.json", tokenizer_config.dump(2) + "\n");
   // Last, so that a folder with a config is a whole one.
   write_file_atomically(folder / "config.json", config.dump(2) + "\n");
