@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -60,6 +61,23 @@ void make_cache_folder(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::exists(mark, ignored)) {
     write_file_atomically(mark, "*\n");
+  }
+}
+
+std::vector<std::string> identities_of(const std::vector<fs::path>& files) {
+  std::vector<std::string> identities(files.size());
+  std::transform(files.begin(), files.end(), identities.begin(), file_identity);
+  return identities;
+}
+
+// Else the tokens of one version of a file would be kept under the name of another.
+void check_unchanged(const std::vector<fs::path>& files, const std::vector<std::string>& identities) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (file_identity(files[i]) != identities[i]) {
+      throw environment_error(
+          fmt::format("{}: the file changed while it was read. Wait until it is written, then start again.",
+                      files[i].string()));
+    }
   }
 }
 
@@ -139,9 +157,10 @@ std::shared_ptr<const TokenTable> TokenStore::open(const fs::path& path) const {
 }
 
 std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
-  Files files = find_data_files({fs::path(pattern).filename().string()}, fs::path(pattern).parent_path());
+  Files files = find_data_files({pattern}, {});
   fs::path folder = folder_for(files);
   make_cache_folder(folder);
+  std::vector<std::string> identities = identities_of(files);
   fs::path path = folder / (key_of(files, fingerprints(files, folder)) + ".tokens");
   if (std::shared_ptr<const TokenTable> table = open(path)) {
     return table;
@@ -153,7 +172,9 @@ std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
     return table;
   }
   TokenCacheWriter writer(path);
-  tokenize_files(files, tokenizer(), options_, writer, observer_);
+  TableFacts facts = tokenize_files(files, tokenizer(), options_, writer, observer_);
+  check_unchanged(files, identities);
+  writer.finish(std::move(facts));
   std::shared_ptr<const TokenTable> table = open(path);
   if (!table) {
     throw environment_error(fmt::format(
