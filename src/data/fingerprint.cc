@@ -34,7 +34,7 @@ struct stat status_of(const fs::path& path) {
   return status;
 }
 
-// The time of the last change of the inode cannot be set back.
+// Everything that changes when a file does. The time of the last change of the inode cannot be set back.
 std::string identity_of(const struct stat& status) {
   Fingerprint identity;
   for (int64_t part :
@@ -100,10 +100,6 @@ uint64_t hash_bytes(std::string_view bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-std::string file_identity(const fs::path& path) {
-  return identity_of(status_of(path));
-}
-
 std::string file_fingerprint(const fs::path& path, const fs::path& notes, const ByteCounter& count) {
   std::unique_ptr<ByteStream> stream = open_raw_stream(path);
   struct stat status = status_of(path);
@@ -121,7 +117,7 @@ std::string file_fingerprint(const fs::path& path, const fs::path& notes, const 
     fingerprint.add_bytes({buffer.data(), got});
     count(static_cast<int64_t>(got));
   }
-  if (S_ISREG(status.st_mode) && has_rested(status) && file_identity(path) == identity) {
+  if (S_ISREG(status.st_mode) && has_rested(status) && identity_of(status_of(path)) == identity) {
     write_file_atomically(note, fingerprint.hex() + "\n");
   }
   return fingerprint.hex();

@@ -31,9 +31,6 @@ class Fingerprint {
 
 uint64_t hash_bytes(std::string_view bytes);
 
-// Of what changes when a file does, without reading it: where it lies, its size and its times.
-std::string file_identity(const std::filesystem::path& path);
-
 // Told how many bytes of a file were read.
 using ByteCounter = std::function<void(int64_t bytes)>;
 

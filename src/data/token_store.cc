@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -64,16 +63,11 @@ void make_cache_folder(const fs::path& folder) {
   }
 }
 
-std::vector<std::string> identities_of(const std::vector<fs::path>& files) {
-  std::vector<std::string> identities(files.size());
-  std::transform(files.begin(), files.end(), identities.begin(), file_identity);
-  return identities;
-}
-
 // Else the tokens of one version of a file would be kept under the name of another.
-void check_unchanged(const std::vector<fs::path>& files, const std::vector<std::string>& identities) {
+void check_unchanged(const std::vector<fs::path>& files, const std::vector<std::string>& before,
+                     const std::vector<std::string>& now) {
   for (size_t i = 0; i < files.size(); ++i) {
-    if (file_identity(files[i]) != identities[i]) {
+    if (now[i] != before[i]) {
       throw environment_error(
           fmt::format("{}: the file changed while it was read. Wait until it is written, then start again.",
                       files[i].string()));
@@ -160,8 +154,8 @@ std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
   Files files = find_data_files({pattern}, {});
   fs::path folder = folder_for(files);
   make_cache_folder(folder);
-  std::vector<std::string> identities = identities_of(files);
-  fs::path path = folder / (key_of(files, fingerprints(files, folder)) + ".tokens");
+  std::vector<std::string> contents = fingerprints(files, folder);
+  fs::path path = folder / (key_of(files, contents) + ".tokens");
   if (std::shared_ptr<const TokenTable> table = open(path)) {
     return table;
   }
@@ -173,7 +167,7 @@ std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
   }
   TokenCacheWriter writer(path);
   TableFacts facts = tokenize_files(files, tokenizer(), options_, writer, observer_);
-  check_unchanged(files, identities);
+  check_unchanged(files, contents, fingerprints(files, folder));
   writer.finish(std::move(facts));
   std::shared_ptr<const TokenTable> table = open(path);
   if (!table) {
