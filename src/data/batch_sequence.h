@@ -15,6 +15,8 @@ class BatchSequence {
  public:
   // The dataset must outlive the sequence.
   BatchSequence(const Dataset& dataset, const BatchOptions& options);
+  BatchSequence(const BatchSequence&) = delete;  // nor moved: the thread that works ahead knows its address
+  BatchSequence& operator=(const BatchSequence&) = delete;
 
   int64_t total_steps() const { return total_steps_; }
   int64_t next_step_index() const { return next_step_; }

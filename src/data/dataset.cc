@@ -209,6 +209,7 @@ Dataset Dataset::split_off(double rows, uint64_t seed) {
     Part moved = part;
     kept.first = rest.size();
     moved.first = other.size();
+    moved.weight = 1;  // weights are for training; each of these is measured once
     bool take = false;
     for (int64_t i = part.first; i < part.end; ++i) {
       const Where& where = examples_[static_cast<size_t>(i)];

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <vector>
 
@@ -34,7 +35,7 @@ struct stat status_of(const fs::path& path) {
 }
 
 // Everything that changes when a file does. The time of the last change of the inode cannot be set back.
-fs::path note_of(const struct stat& status, const fs::path& notes) {
+std::string identity_of(const struct stat& status) {
   Fingerprint identity;
   for (int64_t part :
        {static_cast<int64_t>(status.st_dev), static_cast<int64_t>(status.st_ino),
@@ -43,7 +44,14 @@ fs::path note_of(const struct stat& status, const fs::path& notes) {
         static_cast<int64_t>(status.st_ctim.tv_nsec)}) {
     identity.add(part);
   }
-  return notes / (identity.hex() + ".seen");
+  return identity.hex();
+}
+
+// Two changes within a tick of the file system's clock leave the same times: what was written just now is not
+// noted. FAT's clock ticks every two seconds, others' faster.
+bool has_rested(const struct stat& status) {
+  constexpr int64_t kTickSeconds = 2;
+  return std::time(nullptr) > static_cast<int64_t>(status.st_ctim.tv_sec) + kTickSeconds;
 }
 
 std::string read_note(const fs::path& note) {
@@ -95,7 +103,8 @@ uint64_t hash_bytes(std::string_view bytes) {
 std::string file_fingerprint(const fs::path& path, const fs::path& notes, const ByteCounter& count) {
   std::unique_ptr<ByteStream> stream = open_raw_stream(path);
   struct stat status = status_of(path);
-  fs::path note = note_of(status, notes);
+  std::string identity = identity_of(status);
+  fs::path note = notes / (identity + ".seen");
   std::string noted = read_note(note);
   if (!noted.empty()) {
     count(status.st_size);
@@ -108,7 +117,7 @@ std::string file_fingerprint(const fs::path& path, const fs::path& notes, const 
     fingerprint.add_bytes({buffer.data(), got});
     count(static_cast<int64_t>(got));
   }
-  if (S_ISREG(status.st_mode) && note_of(status_of(path), notes) == note) {
+  if (S_ISREG(status.st_mode) && has_rested(status) && identity_of(status_of(path)) == identity) {
     write_file_atomically(note, fingerprint.hex() + "\n");
   }
   return fingerprint.hex();

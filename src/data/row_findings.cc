@@ -33,15 +33,28 @@ bool is_wrong_order(const Json& messages) {
   return last != "assistant";
 }
 
+bool is_end(int32_t id, const Tokenizer& tokenizer) {
+  const std::vector<int32_t>& stops = tokenizer.stop_ids();
+  return tokenizer.is_special(id) || id == tokenizer.eos_id() ||
+         std::find(stops.begin(), stops.end(), id) != stops.end();
+}
+
+// Templates may write a line break behind the token that ends an answer.
 bool ends_openly(const Example& example, const Tokenizer& tokenizer) {
   auto last = std::find_if(example.tokens.rbegin(), example.tokens.rend(),
                            [](TokenWord word) { return word.is_learned(); });
   if (last == example.tokens.rend()) {
     return false;
   }
-  const std::vector<int32_t>& stops = tokenizer.stop_ids();
-  return !tokenizer.is_special(last->id()) && last->id() != tokenizer.eos_id() &&
-         std::find(stops.begin(), stops.end(), last->id()) == stops.end();
+  for (; last != example.tokens.rend() && last->is_learned(); ++last) {
+    if (is_end(last->id(), tokenizer)) {
+      return false;
+    }
+    if (!is_blank(tokenizer.bytes(last->id()))) {
+      return true;
+    }
+  }
+  return true;
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // Facts as JSON and back.
 #include "data/table_facts.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
+
+#include "base/error.h"
 
 namespace snug {
 namespace {
@@ -14,6 +18,14 @@ auto findings_of(Facts& facts) {
                     std::pair{"empty_answers", &facts.empty_answers},
                     std::pair{"wrong_role_order", &facts.wrong_role_order},
                     std::pair{"without_end", &facts.without_end}, std::pair{"duplicates", &facts.duplicates}};
+}
+
+const Json& member(const Json& json, const char* name, Json::value_t type, const std::string& path) {
+  auto found = json.find(name);
+  if (found == json.end() || found->type() != type) {
+    throw bad_input(fmt::format("{}: key \"{}\" is missing or of another type", path, name));
+  }
+  return *found;
 }
 
 }  // namespace
@@ -44,11 +56,18 @@ TableFacts TableFacts::from_json(const Json& json, const std::string& path) {
   facts.vocabulary = json_integer(json, "vocabulary", path);
   facts.end_id = static_cast<int32_t>(json_integer(json, "end_id", path));
   facts.decoder_start_id = static_cast<int32_t>(json_integer(json, "decoder_start_id", path));
-  for (const Json& place : json.value("bad", Json::array())) {
+  for (const Json& place : member(json, "bad", Json::value_t::array, path)) {
+    if (!place.is_string()) {
+      throw bad_input(
+          fmt::format("{}: \"bad\" holds a {} where strings are wanted", path, place.type_name()));
+    }
     facts.bad.push_back(place.get<std::string>());
   }
+  if (facts.bad_rows > 0 && facts.bad.empty()) {
+    throw bad_input(fmt::format("{}: \"bad\" does not name the bad rows", path));
+  }
   for (const auto& [name, finding] : findings_of(facts)) {
-    Json found = json.value(name, Json::object());
+    const Json& found = member(json, name, Json::value_t::object, path);
     finding->count = json_integer(found, "count", 0, path);
     finding->first = json_string(found, "first", "", path);
   }

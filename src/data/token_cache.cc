@@ -35,6 +35,7 @@ struct Header {
 static_assert(sizeof(Header) == 48);
 
 constexpr size_t kPendingWords = size_t{1} << 20;
+constexpr uint64_t kSkipped = 0;  // in the place of a row's hash
 
 template <typename Value>
 std::string_view raw(const Value* values, size_t count) {
@@ -68,7 +69,8 @@ bool is_in_order(std::span<const RowEntry> entries, int64_t words) {
   for (size_t i = 0; i + 1 < entries.size(); ++i) {
     const RowEntry& entry = entries[i];
     if (entry.begin != end || entry.source_tokens < 0 || entry.learned_tokens < 1 ||
-        entries[i + 1].begin < entry.begin + entry.source_tokens) {
+        entries[i + 1].begin < entry.begin || entries[i + 1].begin > words ||
+        entries[i + 1].begin - entry.begin < entry.source_tokens) {
       return false;
     }
     end = entries[i + 1].begin;
@@ -76,11 +78,13 @@ bool is_in_order(std::span<const RowEntry> entries, int64_t words) {
   return entries.back().begin == end && end == words;
 }
 
-// What runs that were killed had begun to write. Nobody else writes in the folder while the lock is held.
+// What runs that were killed had begun to write. Nobody else writes tokens while the lock is held; other
+// files of the folder are written without it.
 void remove_leftovers(const fs::path& folder) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() == ".partial") {
+    std::string name = entry.path().filename().string();
+    if (name.ends_with(".partial") && name.find(".tokens.") != std::string::npos) {
       fs::remove(entry.path(), ignored);
     }
   }
@@ -91,6 +95,7 @@ void remove_leftovers(const fs::path& folder) {
 bool TokenCacheWriter::add(const Example& example) {
   int64_t learned = example.learned_tokens();
   if (learned == 0) {
+    skip();
     return false;
   }
   size_t first = pending_.size();
@@ -99,11 +104,16 @@ bool TokenCacheWriter::add(const Example& example) {
                       .learned_tokens = static_cast<int32_t>(learned)});
   pending_.insert(pending_.end(), example.source.begin(), example.source.end());
   pending_.insert(pending_.end(), example.tokens.begin(), example.tokens.end());
-  hashes_.push_back(hash_bytes(raw(pending_.data() + first, pending_.size() - first)));
+  uint64_t hash = hash_bytes(raw(pending_.data() + first, pending_.size() - first));
+  hashes_.push_back(std::max(hash, kSkipped + 1));
   if (pending_.size() >= kPendingWords) {
     flush();
   }
   return true;
+}
+
+void TokenCacheWriter::skip() {
+  hashes_.push_back(kSkipped);
 }
 
 void TokenCacheWriter::flush() {
@@ -124,7 +134,7 @@ Finding TokenCacheWriter::find_duplicates() const {
   std::unordered_set<uint64_t> repeated;
   Finding found;
   for (size_t i = 1; i < sorted.size(); ++i) {
-    if (sorted[i] == sorted[i - 1]) {
+    if (sorted[i] == sorted[i - 1] && sorted[i] != kSkipped) {
       ++found.count;
       repeated.insert(sorted[i]);
     }
@@ -195,8 +205,12 @@ std::optional<TokenTable> open_token_cache(const fs::path& path) {
   if (header.index_hash != hash_bytes(index.hex()) || !is_in_order(contents.entries, header.words)) {
     return std::nullopt;
   }
-  return TokenTable(std::move(contents),
-                    TableFacts::from_json(parse_json(facts, path.string()), path.string()));
+  try {
+    return TokenTable(std::move(contents),
+                      TableFacts::from_json(parse_json(facts, path.string()), path.string()));
+  } catch (const Error&) {  // written by a program that knew other facts
+    return std::nullopt;
+  }
 }
 
 BuildLock::BuildLock(const fs::path& folder, const std::function<void()>& on_wait) {

@@ -23,6 +23,8 @@ class TokenCacheWriter {
 
   // False if there is nothing to learn in it, and it was left out.
   bool add(const Example& example);
+  // For a row that cannot be used: those behind it keep their numbers.
+  void skip();
   int64_t rows() const { return static_cast<int64_t>(entries_.size()); }
   // Counts the duplicates too.
   void finish(TableFacts facts);
@@ -35,7 +37,7 @@ class TokenCacheWriter {
   std::vector<TokenWord> pending_;  // not yet written
   int64_t written_words_ = 0;
   BlockList<RowEntry> entries_;
-  BlockList<uint64_t> hashes_;  // of the rows' words
+  BlockList<uint64_t> hashes_;  // of each row's words, and a mark for those left out
 };
 
 // Nothing if there is no such file, or it is not whole or not of this program's making: it is then to be made

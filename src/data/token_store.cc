@@ -63,6 +63,18 @@ void make_cache_folder(const fs::path& folder) {
   }
 }
 
+// Else the tokens of one version of a file would be kept under the name of another.
+void check_unchanged(const std::vector<fs::path>& files, const std::vector<std::string>& before,
+                     const std::vector<std::string>& now) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (now[i] != before[i]) {
+      throw environment_error(
+          fmt::format("{}: the file changed while it was read. Wait until it is written, then start again.",
+                      files[i].string()));
+    }
+  }
+}
+
 }  // namespace
 
 TokenStore::TokenStore(TokenizeOptions options, fs::path cache_folder, DataObserver observer)
@@ -139,7 +151,7 @@ std::shared_ptr<const TokenTable> TokenStore::open(const fs::path& path) const {
 }
 
 std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
-  Files files = find_data_files({fs::path(pattern).filename().string()}, fs::path(pattern).parent_path());
+  Files files = find_data_files({pattern}, {});
   fs::path folder = folder_for(files);
   make_cache_folder(folder);
   std::vector<std::string> contents = fingerprints(files, folder);
@@ -154,13 +166,9 @@ std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
     return table;
   }
   TokenCacheWriter writer(path);
-  tokenize_files(files, tokenizer(), options_, writer, observer_);
-  if (fingerprints(files, folder) != contents) {  // changed between the two times that they were read
-    fs::remove(path);
-    throw environment_error(
-        fmt::format("{}: changed while it was read. Wait until it is written, then start again.",
-                    files.front().parent_path().string()));
-  }
+  TableFacts facts = tokenize_files(files, tokenizer(), options_, writer, observer_);
+  check_unchanged(files, contents, fingerprints(files, folder));
+  writer.finish(std::move(facts));
   std::shared_ptr<const TokenTable> table = open(path);
   if (!table) {
     throw environment_error(fmt::format(

@@ -101,7 +101,7 @@ class FileTokenizer {
         options_(options),
         writer_(writer) {}
 
-  void run(const DataObserver& observer) {
+  TableFacts run(const DataObserver& observer) {
     std::vector<RowChunk> chunks = next_chunks(1);
     RowFormat format = format_of(chunks.front(), options_);
     std::optional<ChatTemplate> chat = template_for(options_, format.kind);
@@ -118,7 +118,7 @@ class FileTokenizer {
       observer(progress);
       chunks = next_chunks(kChunksPerThread * thread_count());
     }
-    finish();
+    return finish();
   }
 
  private:
@@ -223,9 +223,10 @@ class FileTokenizer {
       facts_.bad.push_back(place_and_reason);
     }
     ++facts_.bad_rows;
+    writer_.skip();
   }
 
-  void finish() {
+  TableFacts finish() {
     if (writer_.rows() == 0) {
       throw bad_input(fmt::format(
           "{}: none of its {} rows has anything to learn: they are empty, or have no answers. Check the "
@@ -236,7 +237,7 @@ class FileTokenizer {
     facts_.vocabulary = tokenizer_.vocabulary_size();
     facts_.decoder_start_id = options_.encoding.decoder_start_id.value_or(0);
     facts_.end_id = tokenizer_.eos_id().value_or(-1);
-    writer_.finish(std::move(facts_));
+    return std::move(facts_);
   }
 
   RowSource source_;
@@ -252,9 +253,10 @@ Error bad_row_error(const std::string& place_and_reason) {
   return bad_input(place_and_reason + ". Mend the row, or set data.on_bad_row to skip.");
 }
 
-void tokenize_files(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
-                    const TokenizeOptions& options, TokenCacheWriter& writer, const DataObserver& observer) {
-  FileTokenizer(files, tokenizer, options, writer).run(observer);
+TableFacts tokenize_files(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
+                          const TokenizeOptions& options, TokenCacheWriter& writer,
+                          const DataObserver& observer) {
+  return FileTokenizer(files, tokenizer, options, writer).run(observer);
 }
 
 std::string name_of_files(const std::vector<std::filesystem::path>& files) {

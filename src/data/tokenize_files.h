@@ -36,10 +36,12 @@ struct TokenizeOptions {
   int64_t max_rows = 0;  // 0: all
 };
 
-// Throws bad_input with file and line for rows that cannot be used (unless they are to be skipped), and if
-// there is nothing to learn in any of them.
-void tokenize_files(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
-                    const TokenizeOptions& options, TokenCacheWriter& writer, const DataObserver& observer);
+// Adds the rows to the writer and returns what was seen; finishing it is left to the caller. Throws bad_input
+// with file and line for rows that cannot be used (unless they are to be skipped), and if there is nothing to
+// learn in any of them.
+TableFacts tokenize_files(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
+                          const TokenizeOptions& options, TokenCacheWriter& writer,
+                          const DataObserver& observer);
 
 // What stops a run where bad rows are not to be skipped.
 Error bad_row_error(const std::string& place_and_reason);
