@@ -1,19 +1,13 @@
 // The table of CUDA kernels.
 #include "backend/cuda/kernels.h"
 
-#include <array>
-
 #include "backend/cuda/kernel_functions.h"
+#include "backend/kernel_rows.h"
 
 namespace snug::cuda {
 namespace {
 
-struct Row {
-  OpKind kind;
-  Kernel kernel;
-};
-
-constexpr std::array<Row, kOpKindCount> kRows = {{
+constexpr KernelRows<Kernel> kRows = {{
     {OpKind::embedding, {embedding}},
     {OpKind::embedding_backward, {embedding_backward}},
     {OpKind::rms_norm, {rms_norm}},
@@ -47,15 +41,7 @@ constexpr std::array<Row, kOpKindCount> kRows = {{
     {OpKind::adamw, {adamw}},
 }};
 
-constexpr bool rows_follow_the_kinds() {
-  for (size_t i = 0; i < kRows.size(); ++i) {
-    if (kRows[i].kind != static_cast<OpKind>(i)) {
-      return false;
-    }
-  }
-  return true;
-}
-static_assert(rows_follow_the_kinds(), "one row a kind, in the order of OpKind");
+static_assert(rows_follow_the_kinds(kRows), "one row a kind, in the order of OpKind");
 
 }  // namespace
 
