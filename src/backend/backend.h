@@ -68,6 +68,9 @@ class Backend {
     run_ops();
   }
 
+  // Whether calls return before their work is done, so that reading anything back makes the host wait.
+  virtual bool runs_ahead() const { return false; }
+
   virtual void upload(void* device, const void* host, int64_t bytes) = 0;
   virtual void download(void* host, const void* device, int64_t bytes) = 0;
   virtual void synchronize() = 0;

@@ -81,6 +81,8 @@ struct TrainingSection {
   double max_grad_norm = 1.0;  // 0: no clipping
   int64_t seed = 42;
   int64_t eval_steps = 0;  // 0: evaluate at the end only
+  // bf16: both moments are bf16, and bf16 parameters have no fp32 master; all rounded stochastically.
+  DType optimizer_states = DType::f32;
 };
 
 enum class Recompute { none, selective, full };

@@ -30,6 +30,10 @@ constexpr int64_t kTypicalContextBytes = int64_t{576} << 20;
 // phases, and rounded up.
 constexpr int64_t kLateLoadingBytes = int64_t{64} << 20;
 
+// The driver takes so few bytes of pageable memory along with the command; for more it would first wait until
+// the stream is done.
+constexpr int64_t kSmallCopyBytes = int64_t{32} << 10;
+
 constexpr int kOldestMajor = 7;
 constexpr int kOldestMinor = 5;
 
@@ -229,8 +233,16 @@ void CudaBackend::run_phase(std::string_view phase, const Extents& extents,
 
 void CudaBackend::upload(void* device, const void* host, int64_t bytes) {
   note_write(device, bytes);
-  check(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyDefault, queue_.stream),
-        "copying to the card");
+  const Arena& pinned = arena(Home::pinned);
+  const auto* source = static_cast<const std::byte*>(host);
+  bool is_pinned = pinned.data != nullptr && source >= pinned.data && source < pinned.data + pinned.bytes;
+  int64_t piece = is_pinned ? bytes : kSmallCopyBytes;
+  for (int64_t done = 0; done < bytes; done += piece) {
+    auto now = static_cast<size_t>(std::min(piece, bytes - done));
+    check(cudaMemcpyAsync(static_cast<std::byte*>(device) + done, source + done, now, cudaMemcpyDefault,
+                          queue_.stream),
+          "copying to the card");
+  }
 }
 
 void CudaBackend::download(void* host, const void* device, int64_t bytes) {

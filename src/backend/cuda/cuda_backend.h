@@ -42,6 +42,8 @@ class CudaBackend : public Backend {
   void run_phase(std::string_view phase, const Extents& extents,
                  const std::function<void()>& run_ops) override;
 
+  bool runs_ahead() const override { return true; }
+
   // From pageable memory the source may be changed when this returns; from the pinned arena only after
   // synchronize().
   void upload(void* device, const void* host, int64_t bytes) override;

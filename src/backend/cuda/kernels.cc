@@ -37,7 +37,9 @@ constexpr KernelRows<Kernel> kRows = {{
     {OpKind::cache_write, {cache_write}},
     {OpKind::copy, {copy}},
     {OpKind::fill, {fill}},
+    {OpKind::scale_loss, {scale_loss}},
     {OpKind::gradient_norm, {gradient_norm, gradient_norm_workspace}},
+    {OpKind::close_step, {close_step}},
     {OpKind::adamw, {adamw}},
 }};
 
