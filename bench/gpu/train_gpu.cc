@@ -23,6 +23,7 @@
 #include "io/json.h"
 #include "model/locate.h"
 #include "plan/fit.h"
+#include "plan/speed.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -31,8 +32,9 @@ namespace {
 
 using Arguments = std::map<std::string, std::string>;
 
-// The GEMM rate seen at these shapes on an H200.
-constexpr double kCardFlops = 720e12;
+// An H200, for plans that are made without a card.
+constexpr cuda::CardShape kH200 = {
+    .capability = 90, .multiprocessors = 132, .clock_hz = 1.98e9, .memory_bytes_hz = 4.9e12};
 
 int64_t number(const Arguments& arguments, const std::string& key) {
   return std::stoll(arguments.at(key));
@@ -232,16 +234,6 @@ Batch curve_batch(const Recipe& recipe, const ModelSpec& spec, int64_t step) {
   return batch;
 }
 
-// All products and attention of a micro-batch, what is done again included.
-double flops_of(const Program& program) {
-  double flops = 0;
-  for (const Op& op : program.ops) {
-    OpCost cost = cost_of(program, op);
-    flops += cost.flops > 8 * cost.bytes ? cost.flops : 0;  // the others are bound by memory
-  }
-  return flops;
-}
-
 void print_profile(ProfilingBackend& backend) {
   std::vector<std::pair<std::string, ProfilingBackend::Share>> rows;
   double total = 0;
@@ -322,16 +314,12 @@ int run(int argc, char** argv) {
   auto plan_start = std::chrono::steady_clock::now();
   Plan plan = make_bench_plan(arguments, recipe, spec, backend, recompute);
   double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - plan_start).count();
-  const PhasePlan& train = plan.phase(kTrainPhase);
-  int64_t tokens = train.program.buffer(train.program.find("ids")).dims[0].max;
-  if (spec.has_encoder()) {
-    tokens += train.program.buffer(train.program.find("source_ids")).dims[0].max;
-  }
-  tokens *= recipe.training.gradient_accumulation_steps;
-  double limit =
-      static_cast<double>(tokens) /
-      (flops_of(train.program) * static_cast<double>(recipe.training.gradient_accumulation_steps)) *
-      kCardFlops;
+  DType dtype = run_dtype(recipe, spec);
+  SpeedEstimate estimate =
+      estimate_speed(plan, recipe.training.gradient_accumulation_steps,
+                     plan_only ? cuda::rates_of(kH200, dtype, false) : backend.rates(dtype));
+  double tokens = estimate.tokens;
+  double limit = estimate.ceiling_tokens_per_second();
   Json report = {{"model", recipe.model.path},
                  {"batch", arguments.at("batch")},
                  {"length", arguments.at("length")},
@@ -346,7 +334,9 @@ int run(int argc, char** argv) {
                  {"planned_GiB", static_cast<double>(plan.peak_bytes()) / (1 << 30)},
                  {"fits", plan.limit_bytes == 0 || plan.fits()},
                  {"plan_s", plan_seconds},
-                 {"limit_tok_s", limit}};
+                 {"limit_tok_s", limit},
+                 {"expected_tok_s", estimate.tokens_per_second()},
+                 {"expected_share", estimate.share_of_ceiling()}};
   if (!plan_only) {
     Executor executor(plan, backend);
     WeightFiller filler(executor);
@@ -361,7 +351,7 @@ int run(int argc, char** argv) {
     if (profile) {
       print_profile(backend);
     }
-    double speed = static_cast<double>(tokens) / timing.median_seconds;
+    double speed = tokens / timing.median_seconds;
     report["tok_s"] = speed;
     report["step_s"] = timing.median_seconds;
     report["ahead_step_s"] = timing.ahead_seconds;

@@ -6,10 +6,12 @@
 
 #include "cli/commands.h"
 #include "cli/make_backend.h"
+#include "compile/phases.h"
 #include "io/atomic_file.h"
 #include "model/locate.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"
+#include "plan/speed.h"
 #include "recipe/parse.h"
 #include "report/plan_report.h"
 #include "report/progress.h"
@@ -44,9 +46,11 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   Backend& backend = *chosen;
   Style style = Style::for_stdout();
   Plan plan = plan_training(recipe, spec, backend);
+  SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
+                                          backend.rates(run_dtype(recipe, spec)));
   if (!json) {
     print_device(backend, style);
-    fmt::print("{}\n", plan_report(plan, recipe, spec, style));
+    fmt::print("{}{}\n", plan_report(plan, recipe, spec, style), speed_report(expected, style));
   }
   if (!plan.fits()) {
     fmt::print(stderr, "{}",
@@ -71,7 +75,7 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   if (json) {
     fmt::print("{}", read_text_file(std::filesystem::path(recipe.output_dir) / "summary.json"));
   } else {
-    fmt::print("{}", progress.finished(summary, recipe.output_dir));
+    fmt::print("{}", progress.finished(summary, expected, recipe.output_dir));
   }
   return kExitOk;
 }

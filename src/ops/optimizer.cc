@@ -63,9 +63,15 @@ std::string check_adamw(const Program& program, const Op& op) {
                         {"norm", input_of(program, op, n + 1), {fixed(1)}}});
 }
 
-OpCost cost_of_update(const Program& program, const Op& op) {
+OpCost cost_of_norm(const Program& program, const Op& op) {
   double bytes = touched_bytes(program, op);
-  return {bytes, 2.0 * bytes};
+  return {0.5 * bytes, bytes};
+}
+
+// Everything is read and written back.
+OpCost cost_of_update(const Program& program, const Op& op) {
+  double bytes = 2.0 * touched_bytes(program, op);
+  return {bytes, bytes};
 }
 
 }  // namespace
@@ -83,7 +89,7 @@ const OpRow kCloseStepRow = {.kind = OpKind::close_step,
 const OpRow kGradientNormRow = {.kind = OpKind::gradient_norm,
                                 .name = "gradient_norm",
                                 .find_shape_problem = check_norm,
-                                .cost = cost_of_update};
+                                .cost = cost_of_norm};
 
 const OpRow kAdamwRow = {
     .kind = OpKind::adamw, .name = "adamw", .find_shape_problem = check_adamw, .cost = cost_of_update};

@@ -40,6 +40,11 @@ constexpr int kOldestMinor = 5;
 void require_card() {
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    int found = 0;
+    check(cudaDriverGetVersion(&found), "looking for a driver");
+    throw environment_error(cuda::driver_problem(found, CUDART_VERSION));
+  }
   if (status == cudaSuccess && count == 0) {
     status = cudaErrorNoDevice;
   }
@@ -74,6 +79,7 @@ void CudaBackend::open() {
         fmt::format("{} has compute capability {}.{}: snug needs {}.{} (Turing) or newer; use --device cpu",
                     card_name_, properties.major, properties.minor, kOldestMajor, kOldestMinor));
   }
+  shape_ = cuda::read_card_shape(0);
   check(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking), "opening the card");
   for (cudaEvent_t& event : marks_) {
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "opening the card");
@@ -125,6 +131,10 @@ std::string CudaBackend::description() const {
                      format_bytes(static_cast<int64_t>(all_bytes)),
                      use ? fmt::format(", driver {}", use->driver_version) : "",
                      others.empty() ? "" : "; " + others);
+}
+
+DeviceRates CudaBackend::rates(DType dtype) const {
+  return options_.opened ? cuda::rates_of(shape_, dtype, options_.tf32) : DeviceRates{};
 }
 
 int64_t CudaBackend::driver_bytes() const {
