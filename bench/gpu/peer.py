@@ -43,6 +43,8 @@ def make_model(options, dtype):
     with torch.device("cuda"):
         if options.model == "google/flan-t5-xl":
             model = transformers.T5ForConditionalGeneration(transformers.T5Config(**FLAN_T5_XL))
+            # transformers ties a fresh model's head to its embeddings whatever the config says; FLAN-T5's are two.
+            model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
         else:
             family, liger_name, shape = DECODERS[options.model]
             if options.liger:
@@ -86,7 +88,7 @@ class SameStart:
                 index = torch.arange(parameter.numel(), device="cuda") + place["first"]
                 values = block[index % block.numel()] * place["deviation"] + place["mean"]
                 parameter.copy_(values.view_as(parameter))
-        assert all(name.startswith("lm_head") or "embed_tokens" in name for name in wanted), list(wanted)[:5]
+        assert not wanted, list(wanted)[:5]
         self.batches = []
         for batch in start["batches"]:
             targets = torch.tensor(batch["targets"], device="cuda").view(options.batch, -1)
@@ -112,7 +114,7 @@ def main():
     parser.add_argument("--curve", default="")
     parser.add_argument("--fp32-weights", action="store_true", help="compute in dtype by autocast, as Trainer's bf16")
     options = parser.parse_args()
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[options.dtype]
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[options.dtype]
     torch.manual_seed(0)
     model = make_model(options, torch.float32 if options.fp32_weights else dtype)
     trainable = [p for p in model.parameters() if p.requires_grad]
@@ -130,7 +132,8 @@ def main():
             ids, labels = start_point.batches[step % len(start_point.batches)]
         torch.cuda.synchronize()
         start = time.perf_counter()
-        with torch.autocast("cuda", dtype=dtype, enabled=options.rank > 0 or options.fp32_weights):
+        autocast = dtype != torch.float32 and (options.rank > 0 or options.fp32_weights)
+        with torch.autocast("cuda", dtype=dtype, enabled=autocast):
             loss = model(input_ids=ids, labels=labels).loss
         loss.backward()
         optimizer.step()

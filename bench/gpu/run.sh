@@ -59,8 +59,8 @@ for name in "${@:-A B C C2 E E2 curve_lora curve_full}"; do
         peer --model $qwen --batch 2 --length 1024 --steps 30 --curve "$curve/lora"
         ;;
       curve_full)
-        snug model=$t5 batch=4 length=256 target=128 rank=0 steps=30 curve="$curve/full"
-        peer --model $t5 --batch 4 --length 256 --target 128 --rank 0 --steps 30 --curve "$curve/full" --fp32-weights
+        snug model=$t5 batch=4 length=256 target=128 rank=0 dtype=fp32 steps=30 curve="$curve/full"
+        peer --model $t5 --batch 4 --length 256 --target 128 --rank 0 --dtype fp32 --steps 30 --curve "$curve/full"
         ;;
       *)
         echo "run.sh: no case \"$one\"" >&2

@@ -50,8 +50,9 @@ TEST(Speed, IsArithmeticPlusMemory) {
   Program update;
   update.name = kUpdatePhase;
   Plan plan;
-  plan.phases.push_back({.program = train});
-  plan.phases.push_back({.program = update});
+  plan.phases.resize(2);
+  plan.phases[0].program = train;
+  plan.phases[1].program = update;
   DeviceRates rates = kRates;
   rates.seconds_per_op = 1e-6;
   SpeedEstimate estimate = estimate_speed(plan, 3, rates);

@@ -49,7 +49,8 @@ TEST(Bf16States, TheBytesOfAParameter) {
       ModelSpec spec = locate_model(recipe.model.path).spec;
       std::vector<Program> programs = compile_training(recipe, spec);
       Plan plan;
-      plan.phases.push_back({.program = programs[0]});
+      plan.phases.resize(1);
+      plan.phases[0].program = programs[0];
       int64_t trained = 0;
       for (const Buffer& buffer : programs[0].buffers) {
         trained += buffer.trainable ? buffer.max_elements() : 0;
