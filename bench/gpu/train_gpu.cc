@@ -204,7 +204,7 @@ Batch random_batch(const Recipe& recipe, const ModelSpec& spec, uint64_t seed) {
   auto draw = [&] { return static_cast<int32_t>(rng.below(static_cast<uint64_t>(spec.vocabulary))); };
   Batch batch;
   batch.offsets.push_back(0);
-  int64_t length = decoder_length(recipe, spec);
+  int64_t length = decoder_length(recipe, spec.has_encoder());
   for (int64_t s = 0; s < recipe.training.per_device_train_batch_size; ++s) {
     for (int64_t i = 0; i < length; ++i) {
       batch.ids.push_back(draw());

@@ -5,11 +5,14 @@
 
 #include "cli/commands.h"
 #include "cli/make_backend.h"
+#include "data/data_limits.h"
 #include "model/locate.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"
 #include "recipe/parse.h"
+#include "report/data_progress.h"
 #include "report/plan_report.h"
+#include "train/trainer.h"
 
 namespace snug {
 namespace {
@@ -22,15 +25,32 @@ Json alternatives_json(const std::vector<Alternative>& alternatives) {
   return list;
 }
 
-int plan_command(const RecipeArguments& arguments, const DeviceArguments& device, bool json) {
+// The batches that the recipe's data can make.
+LimitsOf data_limits(const Recipe& recipe) {
+  DataProgressLine progress;
+  TrainInputs inputs = read_train_inputs(recipe, locate_model_files(recipe.model.path),
+                                         [&](const DataProgress& now) { progress.show(now); });
+  return DataLimits(recipe, inputs.data.train, inputs.data.eval ? &*inputs.data.eval : nullptr);
+}
+
+struct PlanOptions {
+  RecipeArguments recipe;
+  DeviceArguments device;
+  bool data = false;
+  bool json = false;
+};
+
+int plan_command(const PlanOptions& options) {
+  const auto& [arguments, device, with_data, json] = options;
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
   ModelSpec spec = locate_model(recipe.model.path).spec;
   std::unique_ptr<Backend> chosen = make_planning_backend(device, recipe.memory.limit_bytes.has_value());
   const Backend& backend = *chosen;
-  Plan plan = plan_training(recipe, spec, backend);
+  LimitsOf limits = with_data ? data_limits(recipe) : LimitsOf();
+  Plan plan = plan_training(recipe, spec, backend, limits);
   std::vector<Alternative> alternatives;
   if (!plan.fits()) {
-    alternatives = find_alternatives(recipe, spec, backend);
+    alternatives = find_alternatives(recipe, spec, backend, limits);
   }
   if (json) {
     Json report = plan_to_json(plan);
@@ -51,24 +71,21 @@ int plan_command(const RecipeArguments& arguments, const DeviceArguments& device
 }  // namespace
 
 void add_plan_command(CLI::App& app, Action& action) {
-  struct Options {
-    RecipeArguments recipe;
-    DeviceArguments device;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Every byte of a run, before anything is loaded");
   add_recipe_arguments(*command, options->recipe);
   add_device_arguments(*command, options->device);
+  command->add_flag("--data", options->data,
+                    "Read the data too, and plan for the longest batch that it can make, as train does");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
-      "\nNeeds the recipe and the model's config.json; no weights, no data.\n"
+      "\nNeeds the recipe and the model's config.json; no weights, no data. Every sequence is then as long "
+      "as\n"
+      "data.max_length allows; with --data, as long as the data's are.\n"
       "Exit code 0: it fits; 3: it does not.\n"
       "\nExamples:\n  snug plan recipes/ship_log.yml --memory 64MB\n"
       "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json");
-  command->callback([options, &action] {
-    action = [options] { return plan_command(options->recipe, options->device, options->json); };
-  });
+  command->callback([options, &action] { action = [options] { return plan_command(*options); }; });
 }
 
 }  // namespace snug

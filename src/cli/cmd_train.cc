@@ -7,12 +7,14 @@
 #include "cli/commands.h"
 #include "cli/make_backend.h"
 #include "compile/phases.h"
+#include "data/data_limits.h"
 #include "io/atomic_file.h"
 #include "model/locate.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"
 #include "plan/speed.h"
 #include "recipe/parse.h"
+#include "report/data_progress.h"
 #include "report/plan_report.h"
 #include "report/progress.h"
 
@@ -27,15 +29,31 @@ extern "C" void on_interrupt(int signal_number) {
   std::signal(signal_number, SIG_DFL);
 }
 
-void print_data(const Dataset& data, const Style& style) {
-  fmt::print("  {}   {}\n", style.dim("data"), data.description);
-}
-
 void print_device(const Backend& backend, const Style& style) {
   std::string description = backend.description();
   if (!description.empty()) {
     fmt::print("  {}   {}\n", style.dim("card"), description);
   }
+}
+
+void print_data(const RunData& data, const Style& style) {
+  fmt::print("  {}    {}\n", style.dim("data"), describe(data.train));
+  if (data.eval) {
+    fmt::print("  {}    {}\n", style.dim("eval"), describe(*data.eval));
+  }
+}
+
+// The limits that no data can be below: if even these do not fit, there is no need to read any.
+RunLimits smallest_limits(const Recipe& recipe) {
+  BatchLimits train{.sequences = 1, .tokens = 2, .source_tokens = 1};
+  BatchLimits evaluate = train;
+  train.tokens = recipe.data.packing ? recipe.data.max_length : train.tokens;
+  return {train, evaluate};
+}
+
+int report_misfit(const Plan& plan, const std::vector<Alternative>& alternatives) {
+  fmt::print(stderr, "{}", does_not_fit_report(plan, alternatives, Style::for_stderr()));
+  return kExitDoesNotFit;
 }
 
 int train_command(const RecipeArguments& arguments, const DeviceArguments& device, bool json) {
@@ -45,25 +63,29 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   std::unique_ptr<Backend> chosen = make_backend(device);
   Backend& backend = *chosen;
   Style style = Style::for_stdout();
-  Plan plan = plan_training(recipe, spec, backend);
+  if (Plan least = plan_training(recipe, spec, backend, smallest_limits); !least.fits()) {
+    Plan plan = plan_training(recipe, spec, backend);
+    if (!json) {
+      fmt::print("{}\n", plan_report(plan, recipe, spec, style));
+    }
+    return report_misfit(plan, find_alternatives(recipe, spec, backend));
+  }
+  require_writable_folder(recipe.output_dir);
+  TrainInputs inputs = [&] {
+    DataProgressLine progress;
+    return read_train_inputs(recipe, model, [&](const DataProgress& now) { progress.show(now); });
+  }();
+  DataLimits limits(recipe, inputs.data.train, inputs.data.eval ? &*inputs.data.eval : nullptr);
+  Plan plan = plan_training(recipe, spec, backend, limits);
   SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
                                           backend.rates(run_dtype(recipe, spec)));
   if (!json) {
     print_device(backend, style);
+    print_data(inputs.data, style);
     fmt::print("{}{}\n", plan_report(plan, recipe, spec, style), speed_report(expected, style));
   }
   if (!plan.fits()) {
-    fmt::print(stderr, "{}",
-               does_not_fit_report(plan, find_alternatives(recipe, spec, backend), Style::for_stderr()));
-    return kExitDoesNotFit;
-  }
-  require_writable_folder(recipe.output_dir);
-  TrainInputs inputs = read_train_inputs(recipe, model);
-  if (!json) {
-    print_data(inputs.train_data, style);
-    if (inputs.eval_data) {
-      print_data(*inputs.eval_data, style);
-    }
+    return report_misfit(plan, find_alternatives(recipe, spec, backend, limits));
   }
   write_file_atomically(std::filesystem::path(recipe.output_dir) / "plan.json",
                         plan_to_json(plan).dump(2) + "\n");

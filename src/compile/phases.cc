@@ -79,7 +79,7 @@ Program build_save(const std::vector<const Program*>& programs) {
 
 struct MicroBatch {
   const char* name;
-  int64_t sequences;
+  BatchLimits limits;
   bool training;
 };
 
@@ -87,9 +87,9 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
   ForwardOptions options{.program_name = batch.name,
                          .goal = Goal::loss,
                          .dtype = run_dtype(recipe, spec),
-                         .max_tokens = batch.sequences * decoder_length(recipe, spec),
-                         .max_source_tokens = batch.sequences * recipe.data.max_length,
-                         .max_sequences = batch.sequences,
+                         .max_tokens = batch.limits.tokens,
+                         .max_source_tokens = batch.limits.source_tokens,
+                         .max_sequences = batch.limits.sequences,
                          .max_length_tokens = recipe.data.max_length,
                          .loss_chunk_tokens = recipe.memory.loss_chunk_tokens};
   Program program = build_forward(spec, options);
@@ -118,15 +118,10 @@ DType run_dtype(const Recipe& recipe, const ModelSpec& spec) {
   return recipe.model.dtype.value_or(spec.dtype.value_or(DType::f32));
 }
 
-int64_t decoder_length(const Recipe& recipe, const ModelSpec& spec) {
-  bool apart = spec.has_encoder() && recipe.data.max_target_length > 0;
-  return apart ? recipe.data.max_target_length : recipe.data.max_length;
-}
-
-std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec) {
+std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {
   require_layer_policies(recipe, spec);
   const TrainingSection& training = recipe.training;
-  Program train = build_loss_program(recipe, spec, {kTrainPhase, training.per_device_train_batch_size, true});
+  Program train = build_loss_program(recipe, spec, {kTrainPhase, limits.train, true});
   train = add_backward(std::move(train));
   train = apply_recompute(std::move(train), recipe.memory.recompute);
   train = fuse_additions(std::move(train));
@@ -134,8 +129,7 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
     train = add_loss_scale(std::move(train));
   }
   Program update = build_update(train, training);
-  Program evaluate =
-      build_loss_program(recipe, spec, {kEvaluatePhase, training.per_device_eval_batch_size, false});
+  Program evaluate = build_loss_program(recipe, spec, {kEvaluatePhase, limits.evaluate, false});
   evaluate = fuse_additions(std::move(evaluate));
 
   std::vector<const Program*> all = {&train, &update, &evaluate};

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "compile/batch_limits.h"
 #include "model/model_spec.h"
 #include "program/program.h"
 #include "recipe/recipe.h"
@@ -19,7 +20,7 @@ inline constexpr const char* kEncodePhase = "encode";
 inline constexpr const char* kGeneratePhase = "generate";
 
 // load, train (one micro-batch, forward and backward), update, evaluate, save.
-std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec);
+std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits);
 
 struct GenerationOptions {
   DType dtype = DType::f32;
@@ -30,9 +31,6 @@ struct GenerationOptions {
 };
 // load, generate; between them encode, for a model with an encoder.
 std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationOptions& options);
-
-// The longest sequence that the decoder gets: of a model with an encoder, the answer.
-int64_t decoder_length(const Recipe& recipe, const ModelSpec& spec);
 
 // Storage and compute dtype of a run: the recipe's, else the checkpoint's, else fp32.
 DType run_dtype(const Recipe& recipe, const ModelSpec& spec);

@@ -1,78 +1,105 @@
-// Which examples make up which optimizer step.
+// Steps from epochs.
 #include "data/batch_sequence.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <span>
-#include <utility>
 
 #include "base/check.h"
-#include "base/rng.h"
 
 namespace snug {
-
 namespace {
 
-// Keeps the draws of shuffling apart from those of other users of the same seed.
-constexpr uint64_t kShuffleStreams = uint64_t{0x73687566} << 32;
+// How much is read from the tables before its pages are let go.
+constexpr int64_t kReleaseTokens = int64_t{4} << 20;
 
 }  // namespace
-
-std::vector<int64_t> epoch_order(int64_t count, uint64_t seed, int64_t epoch) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  Rng rng(seed, kShuffleStreams + static_cast<uint64_t>(epoch));
-  for (size_t left = order.size(); left > 1; --left) {  // Fisher-Yates, from the end
-    std::swap(order[left - 1], order[static_cast<size_t>(rng.below(left))]);
-  }
-  return order;
-}
 
 BatchSequence::BatchSequence(const Dataset& dataset, const BatchOptions& options)
     : dataset_(dataset), options_(options) {
   SNUG_CHECK(dataset.size() > 0, "a dataset has at least one example");
   SNUG_CHECK(options.micro_batch_sequences > 0 && options.accumulation_steps > 0, "batches hold something");
-  int64_t effective = options.micro_batch_sequences * options.accumulation_steps;
-  steps_per_epoch_ = (dataset.size() + effective - 1) / effective;
   if (options.max_steps > 0) {
     total_steps_ = options.max_steps;
-  } else {
-    // 1.1 epochs of 10 steps are 11 steps, though the product is a little more in floating point.
-    double steps = options.epochs * static_cast<double>(steps_per_epoch_);
-    total_steps_ = static_cast<int64_t>(std::ceil(steps - 1e-9));
+    return;
   }
+  auto whole = static_cast<int64_t>(std::floor(options.epochs));
+  for (int64_t epoch = 0; epoch < whole; ++epoch) {
+    total_steps_ += steps_in_epoch(epoch);
+  }
+  double fraction = options.epochs - static_cast<double>(whole);
+  if (fraction > 0) {
+    // 1.1 epochs of 10 steps are 11 steps, though the product is a little more in floating point.
+    total_steps_ +=
+        static_cast<int64_t>(std::ceil(fraction * static_cast<double>(steps_in_epoch(whole)) - 1e-9));
+  }
+}
+
+int64_t BatchSequence::steps_of(const EpochBatches& epoch) const {
+  return (epoch.size() + options_.accumulation_steps - 1) / options_.accumulation_steps;
+}
+
+int64_t BatchSequence::steps_in_epoch(int64_t epoch) {
+  SNUG_CHECK(epoch <= std::ssize(epoch_ends_), "epochs are counted in order");
+  if (epoch == std::ssize(epoch_ends_)) {
+    int64_t steps = 0;
+    if (options_.batching == Batching::packed) {  // only packing tells how many packs there are
+      steps = steps_of(make_epoch(dataset_, options_, epoch));
+    } else {
+      int64_t effective = options_.micro_batch_sequences * options_.accumulation_steps;
+      steps = (examples_per_epoch(dataset_) + effective - 1) / effective;
+    }
+    epoch_ends_.push_back((epoch_ends_.empty() ? 0 : epoch_ends_.back()) + steps);
+  }
+  auto index = static_cast<size_t>(epoch);
+  return epoch_ends_[index] - (index == 0 ? 0 : epoch_ends_[index - 1]);
 }
 
 void BatchSequence::seek(int64_t step) {
   SNUG_CHECK(step >= 0 && step <= total_steps_, "a step of this run");
+  if (prepared_.valid()) {
+    prepared_.get();
+  }
   next_step_ = step;
 }
 
 std::vector<Batch> BatchSequence::next_step() {
-  std::vector<Batch> batches;
   if (next_step_ >= total_steps_) {
-    return batches;
+    return {};
   }
-  int64_t epoch = next_step_ / steps_per_epoch_;
-  if (epoch != order_epoch_) {
-    order_ = epoch_order(dataset_.size(), options_.seed, epoch);
-    if (!options_.shuffle) {
-      std::iota(order_.begin(), order_.end(), int64_t{0});
-    }
-    order_epoch_ = epoch;
+  Step step = prepared_.valid() ? prepared_.get() : make_step(next_step_);
+  if (++next_step_ < total_steps_) {
+    prepared_ = std::async(std::launch::async, [this, index = next_step_] { return make_step(index); });
   }
-  int64_t effective = options_.micro_batch_sequences * options_.accumulation_steps;
-  int64_t begin = next_step_ % steps_per_epoch_ * effective;
-  int64_t end = std::min(begin + effective, dataset_.size());
-  while (begin < end) {
-    int64_t count = std::min(options_.micro_batch_sequences, end - begin);
-    batches.push_back(make_batch(
-        dataset_, std::span(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(count))));
-    begin += count;
+  epoch_ = step.epoch;
+  return std::move(step.batches);
+}
+
+BatchSequence::Step BatchSequence::make_step(int64_t step) {
+  int64_t epoch = 0;
+  int64_t first_step = 0;
+  int64_t steps = steps_in_epoch(0);
+  for (; step >= first_step + steps; steps = steps_in_epoch(epoch)) {
+    first_step += steps;
+    ++epoch;
   }
-  ++next_step_;
-  return batches;
+  if (epoch != batches_epoch_) {
+    batches_ = make_epoch(dataset_, options_, epoch);
+    batches_epoch_ = epoch;
+  }
+  Step result;
+  result.epoch =
+      static_cast<double>(epoch) + static_cast<double>(step + 1 - first_step) / static_cast<double>(steps);
+  int64_t begin = (step - first_step) * options_.accumulation_steps;
+  int64_t end = std::min(begin + options_.accumulation_steps, batches_.size());
+  for (int64_t index = begin; index < end; ++index) {
+    const Batch& batch = result.batches.emplace_back(make_batch(dataset_, batches_.batch(index)));
+    unreleased_tokens_ += batch.tokens() + batch.source_tokens();
+  }
+  if (unreleased_tokens_ >= kReleaseTokens) {
+    dataset_.release();
+    unreleased_tokens_ = 0;
+  }
+  return result;
 }
 
 }  // namespace snug

@@ -1,63 +1,240 @@
-// Tokenized data: every example's ids and targets, laid end to end.
+// Tables seen through a length limit.
 #include "data/dataset.h"
 
 #include <algorithm>
-#include <functional>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/check.h"
+#include "base/rng.h"
 
 namespace snug {
+namespace {
 
-void Dataset::add(const Example& example) {
-  SNUG_CHECK(example.ids.size() == example.targets.size(), "each position has a target or kNoTarget");
-  SNUG_CHECK(example.has_target(), "an example without a target teaches nothing");
-  ids_.insert(ids_.end(), example.ids.begin(), example.ids.end());
-  targets_.insert(targets_.end(), example.targets.begin(), example.targets.end());
-  offsets_.push_back(static_cast<int64_t>(ids_.size()));
-  SNUG_CHECK(size() == 1 || has_sources() != example.source.empty(), "all examples have a source or none");
-  sources_.insert(sources_.end(), example.source.begin(), example.source.end());
-  source_offsets_.push_back(static_cast<int64_t>(sources_.size()));
-  total_targets_ += static_cast<int64_t>(example.targets.size()) -
-                    std::count(example.targets.begin(), example.targets.end(), kNoTarget);
+// Keeps the draws of splitting apart from those of other users of the same seed.
+constexpr uint64_t kSplitStream = 0x73706c69;
+
+int64_t target_limit(const LengthLimits& limits) {
+  return limits.max_target_tokens > 0 ? limits.max_target_tokens : limits.max_length_tokens;
+}
+
+// What is left of `tokens` after a cut to `max_tokens`.
+std::span<const TokenWord> cut(std::span<const TokenWord> tokens, int64_t max_tokens, TruncationSide side) {
+  if (std::ssize(tokens) <= max_tokens) {
+    return tokens;
+  }
+  auto count = static_cast<size_t>(max_tokens);
+  return side == TruncationSide::right ? tokens.first(count) : tokens.last(count);
+}
+
+int64_t count_learned(std::span<const TokenWord> tokens) {
+  return std::count_if(tokens.begin(), tokens.end(), [](TokenWord word) { return word.is_learned(); });
+}
+
+// Nothing stands before the first token, so it is not predicted.
+int64_t count_predicted(std::span<const TokenWord> tokens) {
+  return tokens.empty() ? 0 : count_learned(tokens.subspan(1));
+}
+
+}  // namespace
+
+void Dataset::add(std::shared_ptr<const TokenTable> table, const LengthLimits& limits, double weight) {
+  SNUG_CHECK(limits.max_length_tokens >= 2, "one token to start from and one to predict");
+  SNUG_CHECK(table->rows() <= std::numeric_limits<uint32_t>::max(), "rows are numbered in 32 bits");
+  bool pairs = table->rows() > 0 && table->source_length(0) > 0;
+  SNUG_CHECK(parts_.empty() || pairs == has_sources_, "all examples have a source or none");
+  has_sources_ = pairs;
+  Part part{.table = std::move(table), .limits = limits, .weight = weight, .first = size()};
+  for (int64_t row = 0; row < part.table->rows(); ++row) {
+    if (pairs) {
+      add_pair(part, row);
+    } else {
+      add_row(part, row);
+    }
+  }
+  part.end = size();
+  part.table->release_words();
+  parts_.push_back(std::move(part));
+}
+
+void Dataset::add_row(const Part& part, int64_t row) {
+  const LengthLimits& limits = part.limits;
+  int64_t length = part.table->length(row);
+  int64_t excess = length - limits.max_length_tokens;
+  if (excess <= 0) {
+    examples_.push_back({.row = static_cast<uint32_t>(row)});
+    return;
+  }
+  if (limits.truncation == Truncation::drop) {
+    ++truncation_.dropped_long;
+    return;
+  }
+  std::span<const TokenWord> tokens = part.table->tokens(row);
+  int64_t added = 0;
+  auto add_piece = [&](int64_t begin) {
+    int64_t count = std::min(limits.max_length_tokens, length - begin);
+    if (count_predicted(tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count))) > 0) {
+      examples_.push_back({.row = static_cast<uint32_t>(row), .begin = static_cast<uint32_t>(begin)});
+      ++added;
+    }
+  };
+  if (limits.truncation == Truncation::split) {
+    for (int64_t begin = 0; begin < length; begin += limits.max_length_tokens) {
+      add_piece(begin);
+    }
+    truncation_.split_rows += added > 0 ? 1 : 0;
+  } else {
+    add_piece(limits.side == TruncationSide::left ? excess : 0);
+    truncation_.cut_examples += added;
+    truncation_.cut_tokens += added * excess;
+  }
+  truncation_.nothing_learned += added == 0 ? 1 : 0;
+}
+
+void Dataset::add_pair(const Part& part, int64_t row) {
+  const LengthLimits& limits = part.limits;
+  int64_t excess = std::max<int64_t>(part.table->source_length(row) - limits.max_length_tokens, 0) +
+                   std::max<int64_t>(part.table->length(row) - target_limit(limits), 0);
+  if (excess > 0 && limits.truncation == Truncation::drop) {
+    ++truncation_.dropped_long;
+    return;
+  }
+  truncation_.cut_examples += excess > 0 ? 1 : 0;
+  truncation_.cut_tokens += excess;
+  examples_.push_back({.row = static_cast<uint32_t>(row)});
+}
+
+const Dataset::Part& Dataset::part_of(int64_t index) const {
+  SNUG_CHECK(index >= 0 && index < size(), "no such example");
+  auto found = std::upper_bound(parts_.begin(), parts_.end(), index,
+                                [](int64_t wanted, const Part& part) { return wanted < part.end; });
+  return *found;
+}
+
+ExampleView Dataset::example(int64_t index) const {
+  const Part& part = part_of(index);
+  const Where& where = examples_[static_cast<size_t>(index)];
+  const TableFacts& facts = part.table->facts();
+  std::span<const TokenWord> tokens = part.table->tokens(where.row);
+  if (!has_sources_) {
+    auto count = static_cast<size_t>(length_tokens(index));
+    return {.source = {}, .tokens = tokens.subspan(where.begin, count), .facts = facts};
+  }
+  std::span<const TokenWord> source = part.table->source(where.row);
+  ExampleView view{.source = cut(source, part.limits.max_length_tokens, part.limits.side),
+                   .tokens = cut(tokens, target_limit(part.limits), part.limits.side),
+                   .facts = facts};
+  bool on_the_right = part.limits.side == TruncationSide::right && facts.end_id >= 0;
+  view.source_ends_early = on_the_right && view.source.size() < source.size();
+  view.tokens_end_early = on_the_right && view.tokens.size() < tokens.size();
+  return view;
 }
 
 int64_t Dataset::length_tokens(int64_t index) const {
-  SNUG_CHECK(index >= 0 && index < size(), "no such example");
-  return offsets_[static_cast<size_t>(index) + 1] - offsets_[static_cast<size_t>(index)];
+  const Part& part = part_of(index);
+  const Where& where = examples_[static_cast<size_t>(index)];
+  int64_t limit = has_sources_ ? target_limit(part.limits) : part.limits.max_length_tokens;
+  return std::min(limit, part.table->length(where.row) - where.begin);
 }
 
-std::span<const int32_t> Dataset::ids(int64_t index) const {
-  return std::span(ids_).subspan(static_cast<size_t>(offsets_[static_cast<size_t>(index)]),
-                                 static_cast<size_t>(length_tokens(index)));
+int64_t Dataset::source_length_tokens(int64_t index) const {
+  const Part& part = part_of(index);
+  return std::min(part.limits.max_length_tokens,
+                  part.table->source_length(examples_[static_cast<size_t>(index)].row));
 }
 
-std::span<const int32_t> Dataset::targets(int64_t index) const {
-  return std::span(targets_).subspan(static_cast<size_t>(offsets_[static_cast<size_t>(index)]),
-                                     static_cast<size_t>(length_tokens(index)));
-}
-
-std::span<const int32_t> Dataset::source(int64_t index) const {
-  SNUG_CHECK(index >= 0 && index < size(), "no such example");
-  auto begin = static_cast<size_t>(source_offsets_[static_cast<size_t>(index)]);
-  auto end = static_cast<size_t>(source_offsets_[static_cast<size_t>(index) + 1]);
-  return std::span(sources_).subspan(begin, end - begin);
-}
-
-int64_t Dataset::longest_tokens() const {
-  return longest_sum_tokens(1);
-}
-
-int64_t Dataset::longest_sum_tokens(int64_t count) const {
-  std::vector<int64_t> lengths;
+int64_t Dataset::total_tokens() const {
+  int64_t total = 0;
   for (int64_t i = 0; i < size(); ++i) {
-    lengths.push_back(length_tokens(i));
+    total += length_tokens(i) + source_length_tokens(i);
   }
-  std::sort(lengths.begin(), lengths.end(), std::greater<>());
-  int64_t sum = 0;
-  for (int64_t i = 0; i < std::min(count, size()); ++i) {
-    sum += lengths[static_cast<size_t>(i)];
+  return total;
+}
+
+int64_t Dataset::learned_tokens(int64_t index) const {
+  const Part& part = part_of(index);
+  uint32_t row = examples_[static_cast<size_t>(index)].row;
+  if (length_tokens(index) == part.table->length(row)) {
+    return part.table->learned(row);  // known without looking at the words
   }
-  return sum;
+  ExampleView view = example(index);
+  return has_sources_ ? count_learned(view.tokens) : count_predicted(view.tokens);
+}
+
+int64_t Dataset::total_learned() const {
+  int64_t total = 0;
+  for (int64_t i = 0; i < size(); ++i) {
+    total += learned_tokens(i);
+  }
+  release();
+  return total;
+}
+
+Dataset Dataset::split_off(double rows, uint64_t seed) {
+  // Rows, by the index of their first example.
+  std::vector<int64_t> starts;
+  for (const Part& part : parts_) {
+    for (int64_t i = part.first; i < part.end; ++i) {
+      if (i == part.first ||
+          examples_[static_cast<size_t>(i)].row != examples_[static_cast<size_t>(i) - 1].row) {
+        starts.push_back(i);
+      }
+    }
+  }
+  double wanted = rows < 1 ? std::round(rows * static_cast<double>(starts.size())) : rows;
+  auto count = static_cast<size_t>(std::min(wanted, static_cast<double>(starts.size())));
+  std::vector<bool> taken(examples_.size(), false);
+  Rng rng(seed, kSplitStream);
+  for (size_t i = 0; i < count; ++i) {  // the first `count` of a Fisher-Yates shuffle
+    std::swap(starts[i], starts[i + static_cast<size_t>(rng.below(starts.size() - i))]);
+    taken[static_cast<size_t>(starts[i])] = true;
+  }
+  Dataset other;
+  other.has_sources_ = has_sources_;
+  Dataset rest;
+  rest.has_sources_ = has_sources_;
+  rest.truncation_ = truncation_;
+  for (const Part& part : parts_) {
+    Part kept = part;
+    Part moved = part;
+    kept.first = rest.size();
+    moved.first = other.size();
+    bool take = false;
+    for (int64_t i = part.first; i < part.end; ++i) {
+      const Where& where = examples_[static_cast<size_t>(i)];
+      bool starts_row = i == part.first || where.row != examples_[static_cast<size_t>(i) - 1].row;
+      take = starts_row ? taken[static_cast<size_t>(i)] : take;
+      (take ? other : rest).examples_.push_back(where);
+    }
+    kept.end = rest.size();
+    moved.end = other.size();
+    rest.parts_.push_back(std::move(kept));
+    other.parts_.push_back(std::move(moved));
+  }
+  *this = std::move(rest);
+  return other;
+}
+
+void Dataset::release() const {
+  for (const Part& part : parts_) {
+    part.table->release_words();
+  }
+}
+
+Dataset make_dataset(const std::vector<Example>& examples, int32_t decoder_start_id) {
+  TokenTableBuilder builder;
+  for (const Example& example : examples) {
+    builder.add(example);
+  }
+  TableFacts facts;
+  facts.vocabulary = std::numeric_limits<int32_t>::max();
+  facts.decoder_start_id = decoder_start_id;
+  facts.rows = std::ssize(examples);
+  Dataset dataset;
+  dataset.add(std::make_shared<TokenTable>(std::move(builder).finish(std::move(facts))),
+              {.max_length_tokens = std::numeric_limits<int32_t>::max()});
+  return dataset;
 }
 
 }  // namespace snug

@@ -1,71 +1,92 @@
-// Tokenized data: every example's ids and targets, laid end to end.
+// Examples to train on or to evaluate with: tables of tokens, seen through a length limit. Nothing is copied;
+// an example is eight bytes that say where it lies.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/example.h"
-#include "data/row_encoder.h"
+#include "data/token_table.h"
 #include "recipe/recipe.h"
-#include "text/tokenizer.h"
 
 namespace snug {
 
+struct LengthLimits {
+  Truncation truncation = Truncation::cut;
+  TruncationSide side = TruncationSide::right;
+  int64_t max_length_tokens = 0;
+  int64_t max_target_tokens = 0;  // with an encoder; 0: as max_length_tokens
+};
+
+// What the limit did; never silent.
+struct TruncationCounts {
+  int64_t cut_examples = 0;     // kept, but one end is gone
+  int64_t cut_tokens = 0;       // what they lost
+  int64_t split_rows = 0;       // too long, and now several examples
+  int64_t dropped_long = 0;     // too long, and left out as the recipe asks
+  int64_t nothing_learned = 0;  // left out: all that would be learned was cut away
+};
+
+// The tokens of one example. Where a pair was cut on the right, its end token takes the place of the last.
+struct ExampleView {
+  std::span<const TokenWord> source;
+  std::span<const TokenWord> tokens;
+  bool source_ends_early = false;
+  bool tokens_end_early = false;
+  const TableFacts& facts;
+};
+
 class Dataset {
  public:
-  // An example must carry at least one target.
-  void add(const Example& example);
+  // A table, whose rows count `weight` times an epoch.
+  struct Part {
+    std::shared_ptr<const TokenTable> table;
+    LengthLimits limits;
+    double weight = 1;
+    int64_t first = 0;  // its examples
+    int64_t end = 0;
+  };
 
-  int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
+  void add(std::shared_ptr<const TokenTable> table, const LengthLimits& limits, double weight = 1);
+  // Takes examples out, chosen by the seed, into a dataset of their own: that share of the rows if it is
+  // below 1, else that many. All examples of a row stay together.
+  Dataset split_off(double rows, uint64_t seed);
+
+  int64_t size() const { return static_cast<int64_t>(examples_.size()); }
+  bool has_sources() const { return has_sources_; }
+  const std::vector<Part>& parts() const { return parts_; }
+  ExampleView example(int64_t index) const;
   int64_t length_tokens(int64_t index) const;
-  std::span<const int32_t> ids(int64_t index) const;
-  std::span<const int32_t> targets(int64_t index) const;
-  // What an encoder reads; all examples have it or none.
-  bool has_sources() const { return !sources_.empty(); }
-  std::span<const int32_t> source(int64_t index) const;
+  int64_t source_length_tokens(int64_t index) const;  // 0 without an encoder
 
-  int64_t total_tokens() const { return offsets_.back() + source_offsets_.back(); }
-  int64_t total_targets() const { return total_targets_; }
-  int64_t longest_tokens() const;
-  // The sum of the `count` longest examples: what any choice of that many can need at most.
-  int64_t longest_sum_tokens(int64_t count) const;
+  int64_t total_tokens() const;  // sources included
+  int64_t total_learned() const;
+  const TruncationCounts& truncation() const { return truncation_; }
 
-  std::string description;       // one line for people: file, format, counts
-  int64_t cut_examples = 0;      // kept, but longer than max_length: one end is gone
-  int64_t cut_tokens = 0;        // what they lost
-  int64_t split_examples = 0;    // too long, and now several
-  int64_t dropped_long = 0;      // too long, and left out as the recipe asks
-  int64_t dropped_examples = 0;  // nothing to learn from: empty, or every target cut away
-  int64_t bad_rows = 0;          // skipped as the recipe asks: broken, or not what the format needs
-  std::string first_bad_row;     // where and why
+  // Lets go of the pages that were read: the memory that a dataset takes does not grow with what is read.
+  void release() const;
 
  private:
-  std::vector<int32_t> ids_;
-  std::vector<int32_t> targets_;
-  std::vector<int64_t> offsets_ = {0};  // example i is [offsets_[i], offsets_[i + 1])
-  std::vector<int32_t> sources_;
-  std::vector<int64_t> source_offsets_ = {0};
-  int64_t total_targets_ = 0;
+  struct Where {
+    uint32_t row = 0;    // in its part's table
+    uint32_t begin = 0;  // among the row's tokens
+  };
+
+  const Part& part_of(int64_t index) const;
+  void add_row(const Part& part, int64_t row);
+  void add_pair(const Part& part, int64_t row);
+  int64_t learned_tokens(int64_t index) const;
+
+  std::vector<Part> parts_;
+  std::vector<Where> examples_;
+  TruncationCounts truncation_;
+  bool has_sources_ = false;
 };
 
-// Reads the files that the recipe's name or pattern stands for. Throws bad_input with file and line for rows
-// that cannot be used, and if no example is left.
-struct DatasetOptions {
-  DataFormat format = DataFormat::automatic;
-  EncodingOptions encoding = {};
-  std::string chat_template = {};           // as in the recipe
-  std::filesystem::path model_folder = {};  // which may bring a chat template
-  OnBadRow on_bad_row = OnBadRow::stop;
-  int64_t max_rows = 0;  // 0: all
-};
-Dataset load_dataset(const std::filesystem::path& pattern, const Tokenizer& tokenizer,
-                     const DatasetOptions& options);
-
-// What a recipe's data section says, for a model in that folder.
-DatasetOptions dataset_options(const DataSection& data, const std::filesystem::path& model_folder);
+// Examples made in memory become a dataset without limits.
+Dataset make_dataset(const std::vector<Example>& examples, int32_t decoder_start_id = 0);
 
 }  // namespace snug

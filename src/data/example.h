@@ -1,4 +1,4 @@
-// One training example: token ids, and at each position the id to predict there.
+// One training example: tokens, and which of them are learned.
 #pragma once
 
 #include <algorithm>
@@ -11,47 +11,58 @@ namespace snug {
 // A position without a target takes no part in the loss. The number is the one that everyone uses.
 inline constexpr int32_t kNoTarget = -100;
 
-struct Example {
-  std::vector<int32_t> ids;      // what the (decoder of the) model reads
-  std::vector<int32_t> targets;  // already shifted: targets[i] is ids[i + 1] or kNoTarget; the last has none
-  std::vector<int32_t> source = {};  // what an encoder reads; empty for a decoder-only model
+// A token's id, and whether it is learned: to be predicted from what stands before it. Both in the 32 bits
+// in which they lie on disk.
+class TokenWord {
+ public:
+  TokenWord() = default;
+  TokenWord(int32_t id, bool learned)
+      : bits_(static_cast<uint32_t>(id) | (learned ? kLearnedBit : uint32_t{0})) {}
 
-  bool has_target() const {
-    return std::any_of(targets.begin(), targets.end(), [](int32_t target) { return target != kNoTarget; });
+  int32_t id() const { return static_cast<int32_t>(bits_ & ~kLearnedBit); }
+  bool is_learned() const { return (bits_ & kLearnedBit) != 0; }
+  bool operator==(const TokenWord&) const = default;
+
+ private:
+  static constexpr uint32_t kLearnedBit = uint32_t{1} << 31;
+  uint32_t bits_ = 0;
+};
+
+struct Example {
+  std::vector<TokenWord> tokens;
+  std::vector<TokenWord> source = {};  // what an encoder reads; empty for a decoder-only model
+
+  // Behind an encoder the decoder starts from a token of its own, so that even the first token has something
+  // before it; else nothing stands before the first, and it is never predicted.
+  int64_t learned_tokens() const {
+    size_t first = source.empty() ? 1 : 0;
+    return tokens.size() <= first
+               ? 0
+               : std::count_if(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end(),
+                               [](TokenWord word) { return word.is_learned(); });
   }
 };
 
-// The ids with `learned` are to be predicted, each from what stands before it. The first id of all is never
-// predicted: nothing stands before it.
-inline Example make_masked_example(std::vector<int32_t> ids, const std::vector<bool>& learned) {
-  Example example;
-  example.targets.assign(ids.size(), kNoTarget);
-  for (size_t i = 0; i + 1 < ids.size(); ++i) {
-    if (learned[i + 1]) {
-      example.targets[i] = ids[i + 1];
-    }
+inline void append_tokens(std::vector<TokenWord>& tokens, const std::vector<int32_t>& ids, bool learned) {
+  for (int32_t id : ids) {
+    tokens.emplace_back(id, learned);
   }
-  example.ids = std::move(ids);
+}
+
+// All ids from `learned_begin` on are learned.
+inline Example make_example(const std::vector<int32_t>& ids, int64_t learned_begin) {
+  Example example;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    example.tokens.emplace_back(ids[i], static_cast<int64_t>(i) >= learned_begin);
+  }
   return example;
 }
 
-// The same, with all ids from `learned_begin` on learned.
-inline Example make_example(std::vector<int32_t> ids, int64_t learned_begin) {
-  std::vector<bool> learned(ids.size());
-  std::fill(learned.begin() + std::min<int64_t>(learned_begin, std::ssize(ids)), learned.end(), true);
-  return make_masked_example(std::move(ids), learned);
-}
-
-// For a model with an encoder: `source` is read, all of `answer` is learned; the decoder reads it shifted
-// right, behind its start token.
-inline Example make_pair_example(std::vector<int32_t> source, std::vector<int32_t> answer,
-                                 int32_t decoder_start_id) {
+// For a model with an encoder: `source` is read, all of `answer` is learned.
+inline Example make_pair_example(const std::vector<int32_t>& source, const std::vector<int32_t>& answer) {
   Example example;
-  example.source = std::move(source);
-  example.ids = {decoder_start_id};
-  example.ids.insert(example.ids.end(), answer.begin(), answer.empty() ? answer.end() : answer.end() - 1);
-  example.ids.resize(answer.size());
-  example.targets = std::move(answer);
+  append_tokens(example.source, source, false);
+  append_tokens(example.tokens, answer, true);
   return example;
 }
 

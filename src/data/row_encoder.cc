@@ -1,65 +1,50 @@
-// Rows to examples.
+// Rows to tokens.
 #include "data/row_encoder.h"
-
-#include <algorithm>
-#include <utility>
 
 #include "base/error.h"
 
 namespace snug {
-namespace {
 
-// Keeps `max_tokens` of the ids, from the side that is not cut; returns how many are gone.
-template <typename Values>
-int64_t cut(Values& values, int64_t max_tokens, TruncationSide side) {
-  int64_t excess = std::max<int64_t>(static_cast<int64_t>(values.size()) - max_tokens, 0);
-  auto begin = side == TruncationSide::left ? values.begin() : values.end() - excess;
-  values.erase(begin, begin + excess);
-  return excess;
-}
-
-}  // namespace
-
-EncodedRow RowEncoder::encode(const DataRow& row) const {
+Example RowEncoder::encode(const DataRow& row) const {
   if (options_.decoder_start_id) {
     return encode_source_and_target(row);
   }
   switch (row.kind) {
     case RowKind::text:
-      return row.text.empty() ? EncodedRow{} : fit(encode_text(row.text));
+      return {row.text.empty() ? Tokens() : encode_text(row.text)};
     case RowKind::pair:
       if (row.completion.empty()) {
         return {};
       }
-      return fit(chat_template_ == nullptr ? encode_pair(row) : encode_chat(row.as_messages(), row.tools));
+      return {chat_template_ == nullptr ? encode_pair(row) : encode_chat(row.as_messages(), row.tools)};
     case RowKind::conversation:
-      return fit(encode_chat(row.messages, row.tools));
+      return {encode_chat(row.messages, row.tools)};
   }
   return {};
 }
 
-RowEncoder::Sequence RowEncoder::encode_text(const std::string& text) const {
-  Sequence sequence;
-  append(sequence, tokenizer_.opening_ids(), true);
-  append(sequence, tokenizer_.encode(text), true);
-  append_end(sequence);
-  return sequence;
+RowEncoder::Tokens RowEncoder::encode_text(const std::string& text) const {
+  Tokens tokens;
+  append(tokens, tokenizer_.opening_ids(), true);
+  append(tokens, tokenizer_.encode(text), true);
+  append_end(tokens);
+  return tokens;
 }
 
-RowEncoder::Sequence RowEncoder::encode_pair(const DataRow& row) const {
+RowEncoder::Tokens RowEncoder::encode_pair(const DataRow& row) const {
   std::string prompt = row.system.empty() ? row.prompt : row.system + "\n\n" + row.prompt;
-  Sequence sequence;
-  append(sequence, tokenizer_.opening_ids(), false);
+  Tokens tokens;
+  append(tokens, tokenizer_.opening_ids(), false);
   // Apart, so that the prompt has the same ids as when it is given alone to generate from.
-  append(sequence, tokenizer_.encode(prompt), false);
-  append(sequence,
+  append(tokens, tokenizer_.encode(prompt), false);
+  append(tokens,
          prompt.empty() ? tokenizer_.encode(row.completion) : tokenizer_.encode_continuation(row.completion),
          true);
-  append_end(sequence);
-  return sequence;
+  append_end(tokens);
+  return tokens;
 }
 
-RowEncoder::Sequence RowEncoder::encode_chat(const Json& messages, const Json& tools) const {
+RowEncoder::Tokens RowEncoder::encode_chat(const Json& messages, const Json& tools) const {
   if (chat_template_ == nullptr) {
     throw bad_input(
         "a conversation needs a chat template, and this model brings none: set data.chat_template to a name "
@@ -71,12 +56,12 @@ RowEncoder::Sequence RowEncoder::encode_chat(const Json& messages, const Json& t
   if (options_.train_on == TrainOn::last_completion && chat.assistant.size() > 1) {
     chat.assistant.erase(chat.assistant.begin(), chat.assistant.end() - 1);
   }
-  Sequence sequence;
+  Tokens tokens;
   // Templates write their own opening tokens, so none are added. Parts are encoded apart, as a prompt is when
   // an answer is generated behind it.
   auto append_part = [&](size_t begin, size_t end, bool learned) {
     std::string_view part = std::string_view(chat.text).substr(begin, end - begin);
-    append(sequence, begin == 0 ? tokenizer_.encode(part) : tokenizer_.encode_continuation(part), learned);
+    append(tokens, begin == 0 ? tokenizer_.encode(part) : tokenizer_.encode_continuation(part), learned);
   };
   size_t done = 0;
   for (const AnswerRange& answer : chat.assistant) {
@@ -85,79 +70,39 @@ RowEncoder::Sequence RowEncoder::encode_chat(const Json& messages, const Json& t
     done = answer.end;
   }
   append_part(done, chat.text.size(), false);
-  return sequence;
+  return tokens;
 }
 
 // The encoder reads the prompt; the decoder learns the completion.
-EncodedRow RowEncoder::encode_source_and_target(const DataRow& row) const {
+Example RowEncoder::encode_source_and_target(const DataRow& row) const {
   if (row.kind != RowKind::pair) {
     throw bad_input(
         "a model with an encoder learns from pairs: give each row a \"prompt\", which the encoder reads, and "
-        "a "
-        "\"completion\"");
+        "a \"completion\"");
   }
+  Example example;
   if (row.completion.empty()) {
+    return example;
+  }
+  std::string prompt = row.system.empty() ? row.prompt : row.system + "\n\n" + row.prompt;
+  append_tokens(example.source, tokenizer_.encode(prompt), false);
+  append_end(example.source);
+  if (example.source.empty()) {  // an encoder must have something to read
     return {};
   }
-  Sequence source;
-  append(source, tokenizer_.encode(row.system.empty() ? row.prompt : row.system + "\n\n" + row.prompt),
-         false);
-  append_end(source);
-  Sequence target;
-  append(target, tokenizer_.encode(row.completion), true);
-  append_end(target);
-  int64_t max_target =
-      options_.max_target_tokens > 0 ? options_.max_target_tokens : options_.max_length_tokens;
-  EncodedRow encoded;
-  encoded.cut_tokens = cut(source.ids, options_.max_length_tokens, options_.truncation_side) +
-                       cut(target.ids, max_target, options_.truncation_side);
-  if (options_.truncation == Truncation::drop && encoded.cut_tokens > 0) {
-    return {{}, 0, true};
-  }
-  if (!source.ids.empty() && !target.ids.empty()) {
-    encoded.examples.push_back(
-        make_pair_example(std::move(source.ids), std::move(target.ids), *options_.decoder_start_id));
-  }
-  return encoded;
+  append(example.tokens, tokenizer_.encode(row.completion), true);
+  append_end(example.tokens);
+  return example;
 }
 
-void RowEncoder::append(Sequence& sequence, const std::vector<int32_t>& ids, bool learned) const {
-  sequence.ids.insert(sequence.ids.end(), ids.begin(), ids.end());
-  sequence.learned.resize(sequence.ids.size(), learned || options_.train_on == TrainOn::everything);
+void RowEncoder::append(Tokens& tokens, const std::vector<int32_t>& ids, bool learned) const {
+  append_tokens(tokens, ids, learned || options_.train_on == TrainOn::everything);
 }
 
-void RowEncoder::append_end(Sequence& sequence) const {
+void RowEncoder::append_end(Tokens& tokens) const {
   if (tokenizer_.eos_id()) {
-    append(sequence, {*tokenizer_.eos_id()}, true);
+    append(tokens, {*tokenizer_.eos_id()}, true);
   }
-}
-
-EncodedRow RowEncoder::fit(Sequence sequence) const {
-  EncodedRow encoded;
-  auto length = static_cast<int64_t>(sequence.ids.size());
-  bool too_long = length > options_.max_length_tokens;
-  if (too_long && options_.truncation == Truncation::drop) {
-    encoded.too_long = true;
-    return encoded;
-  }
-  int64_t piece = length;
-  if (too_long && options_.truncation == Truncation::cut) {
-    encoded.cut_tokens = cut(sequence.ids, options_.max_length_tokens, options_.truncation_side);
-    cut(sequence.learned, options_.max_length_tokens, options_.truncation_side);
-    piece = options_.max_length_tokens;
-  } else if (too_long) {
-    piece = options_.max_length_tokens;
-  }
-  for (int64_t first = 0; first < static_cast<int64_t>(sequence.ids.size()); first += piece) {
-    int64_t last = std::min(first + piece, static_cast<int64_t>(sequence.ids.size()));
-    Example example =
-        make_masked_example({sequence.ids.begin() + first, sequence.ids.begin() + last},
-                            {sequence.learned.begin() + first, sequence.learned.begin() + last});
-    if (example.has_target()) {
-      encoded.examples.push_back(std::move(example));
-    }
-  }
-  return encoded;
 }
 
 }  // namespace snug

@@ -67,6 +67,9 @@ class RowSource {
   std::optional<RowChunk> next();
 
   const std::vector<std::filesystem::path>& files() const { return files_; }
+  // How far it is through the bytes of all files, as they lie on disk.
+  int64_t consumed_bytes() const;
+  int64_t total_bytes() const;
 
  private:
   void open_file();
@@ -79,6 +82,7 @@ class RowSource {
   SourceOptions options_;
   size_t next_file_ = 0;
   int64_t next_chunk_ = 0;
+  int64_t closed_bytes_ = 0;  // of the files before the one that is open
 
   // Of the file that is open.
   std::shared_ptr<SourceFile> file_;

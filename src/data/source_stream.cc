@@ -59,6 +59,8 @@ class FileStream : public ByteStream {
     return static_cast<size_t>(count);
   }
 
+  int64_t consumed_bytes() const override { return position_; }
+
   // The first bytes, left in the stream.
   std::string peek(size_t size) {
     std::string start(size, '\0');
@@ -128,6 +130,7 @@ class GzipStream : public ByteStream {
     }
     return wanted - state_.avail_out;
   }
+  int64_t consumed_bytes() const override { return file_->consumed_bytes(); }
 
  private:
   bool refill() {
@@ -173,6 +176,7 @@ class ZstdStream : public ByteStream {
     }
     return out.pos;
   }
+  int64_t consumed_bytes() const override { return file_->consumed_bytes(); }
 
  private:
   std::unique_ptr<FileStream> file_;
@@ -183,6 +187,10 @@ class ZstdStream : public ByteStream {
 };
 
 }  // namespace
+
+std::unique_ptr<ByteStream> open_raw_stream(const std::filesystem::path& path) {
+  return std::make_unique<FileStream>(path);
+}
 
 std::unique_ptr<ByteStream> open_byte_stream(const std::filesystem::path& path) {
   auto file = std::make_unique<FileStream>(path);

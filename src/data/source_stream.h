@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -16,6 +17,8 @@ class ByteStream {
   // Up to `size` bytes; 0 only at the end. Throws bad_input for a file that is damaged, environment_error for
   // one that cannot be read to its end or changes meanwhile.
   virtual size_t read(char* buffer, size_t size) = 0;
+  // Of the file itself, before decompression: how far reading has come.
+  virtual int64_t consumed_bytes() const = 0;
 
  protected:
   ByteStream() = default;
@@ -23,5 +26,7 @@ class ByteStream {
 
 // Throws bad_input if there is no such file or it cannot be opened.
 std::unique_ptr<ByteStream> open_byte_stream(const std::filesystem::path& path);
+// The same without decompression.
+std::unique_ptr<ByteStream> open_raw_stream(const std::filesystem::path& path);
 
 }  // namespace snug

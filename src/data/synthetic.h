@@ -16,6 +16,8 @@ struct SyntheticShape {
 
 // Every position predicts the next token; the last of a sequence has no target. With a source, as many tokens
 // are read by the encoder, and the decoder learns all of its own.
+// One sequence of it.
+Example random_example(const SyntheticShape& shape, uint64_t seed);
 Batch random_batch(const SyntheticShape& shape, uint64_t seed);
 
 }  // namespace snug

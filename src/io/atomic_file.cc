@@ -28,26 +28,33 @@ Error write_error(int cause, const fs::path& path, std::string_view action, int6
   switch (cause) {
     case ENOSPC:
     case EDQUOT:
-      reason = fmt::format("{}: {} more bytes ({}) wanted; free space or choose another output_dir",
-                           cause == ENOSPC ? "disk full" : "disk quota used up", wanted_bytes,
-                           format_bytes(wanted_bytes));
+      reason = fmt::format(
+          "{}: {} more bytes ({}) wanted; free space, or write to another folder (output_dir; data.cache_dir "
+          "for tokens)",
+          cause == ENOSPC ? "disk full" : "disk quota used up", wanted_bytes, format_bytes(wanted_bytes));
       break;
     case EFBIG:
       reason = fmt::format(
           "{} more bytes ({}) make the file larger than this file system or the limit on file sizes "
-          "(ulimit -f) allows; raise the limit or choose another output_dir",
+          "(ulimit -f) allows; raise the limit or write to another folder (output_dir; data.cache_dir for "
+          "tokens)",
           wanted_bytes, format_bytes(wanted_bytes));
       break;
     case EROFS:
-      reason = "the file system is read-only; choose another output_dir";
+      reason =
+          "the file system is read-only; write to another folder (output_dir; data.cache_dir for tokens)";
       break;
     case EACCES:
     case EPERM:
-      reason = "permission denied; choose another output_dir, or allow writing to this one";
+      reason =
+          "permission denied; allow writing there, or write to another folder (output_dir; data.cache_dir "
+          "for tokens)";
       break;
     case ENOTDIR:
     case EEXIST:
-      reason = "part of the path is a file, not a folder; choose another output_dir";
+      reason =
+          "part of the path is a file, not a folder; write to another folder (output_dir; data.cache_dir for "
+          "tokens)";
       break;
     default:
       break;

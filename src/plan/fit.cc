@@ -34,12 +34,14 @@ int64_t memory_limit(const Recipe& recipe, const Backend& backend) {
   return recipe.memory.limit_bytes.value_or(backend.device_total_bytes());
 }
 
-Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Backend& backend) {
-  return make_plan(compile_training(recipe, spec), backend, memory_limit(recipe, backend));
+Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Backend& backend,
+                   const LimitsOf& limits) {
+  RunLimits batches = limits ? limits(recipe) : recipe_limits(recipe, spec);
+  return make_plan(compile_training(recipe, spec, batches), backend, memory_limit(recipe, backend));
 }
 
 std::vector<Alternative> find_alternatives(const Recipe& recipe, const ModelSpec& spec,
-                                           const Backend& backend) {
+                                           const Backend& backend, const LimitsOf& limits) {
   std::vector<Alternative> found;
   const TrainingSection& training = recipe.training;
   int64_t effective = training.per_device_train_batch_size * training.gradient_accumulation_steps;
@@ -50,7 +52,7 @@ std::vector<Alternative> find_alternatives(const Recipe& recipe, const ModelSpec
       candidate.training.gradient_accumulation_steps = effective / size;
       candidate.training.per_device_eval_batch_size = std::min(training.per_device_eval_batch_size, size);
       candidate.memory.recompute = {policy};
-      Plan plan = plan_training(candidate, spec, backend);
+      Plan plan = plan_training(candidate, spec, backend, limits);
       if (!plan.fits()) {
         continue;
       }

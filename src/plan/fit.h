@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/batch_limits.h"
 #include "model/model_spec.h"
 #include "plan/plan.h"
 #include "recipe/recipe.h"
@@ -15,7 +16,9 @@ namespace snug {
 // The limit that applies: the recipe's, else what the device has.
 int64_t memory_limit(const Recipe& recipe, const Backend& backend);
 
-Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Backend& backend);
+// For the batches that `limits` tell, else for any that the recipe allows.
+Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Backend& backend,
+                   const LimitsOf& limits = {});
 
 struct Alternative {
   std::vector<std::string> settings;  // "--set" arguments that lead to it
@@ -25,6 +28,6 @@ struct Alternative {
 // The nearest plans that fit, fastest first: recomputation, then smaller micro-batches with more
 // accumulation. Empty if none does.
 std::vector<Alternative> find_alternatives(const Recipe& recipe, const ModelSpec& spec,
-                                           const Backend& backend);
+                                           const Backend& backend, const LimitsOf& limits = {});
 
 }  // namespace snug

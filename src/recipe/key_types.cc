@@ -29,9 +29,11 @@ bool is_plain_scalar(const YamlNode& node) {
   return is_scalar(node) && node.value->plain;
 }
 
-bool has_control_character(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+bool has_control_character(std::string_view text, std::string_view allowed = "") {
+  return std::any_of(text.begin(), text.end(), [&](char c) {
+    bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    return is_control && allowed.find(c) == std::string_view::npos;
+  });
 }
 
 bool contains(const NumberRange& range, double number) {
@@ -144,6 +146,69 @@ std::optional<BadValue> read_text_or_list(const YamlNode& node, std::vector<std:
   }
   out = std::move(texts);
   return std::nullopt;
+}
+
+std::optional<BadValue> read_lines(const YamlNode& node, std::string& out) {
+  constexpr size_t kMaxFormBytes = 65536;
+  if (!is_scalar(node) || node.value->text.empty() || node.value->text.size() > kMaxFormBytes ||
+      has_control_character(node.value->text, "\n\t")) {
+    return bad(node);
+  }
+  out = node.value->text;
+  return std::nullopt;
+}
+
+namespace {
+
+// {path: ..., weight: ...}
+std::optional<BadValue> read_weighted_file(const YamlNode& node, DataFile& file) {
+  const std::vector<YamlNode>& items = node.value->items;
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    const std::string& name = items[i].value->text;
+    std::optional<BadValue> wrong = name == "path"     ? read_text(items[i + 1], file.path)
+                                    : name == "weight" ? read_number(items[i + 1], kAboveZero, file.weight)
+                                                       : bad(items[i]);
+    if (wrong) {
+      return wrong;
+    }
+  }
+  return file.path.empty() ? std::optional(bad(node)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<BadValue> read_files(const YamlNode& node, std::vector<DataFile>& out) {
+  auto read_one = [](const YamlNode& element, DataFile& file) {
+    return element.value->kind == YamlValue::Kind::map ? read_weighted_file(element, file)
+                                                       : read_text(element, file.path);
+  };
+  std::vector<DataFile> files;
+  if (!is_list(node)) {
+    if (std::optional<BadValue> wrong = read_one(node, files.emplace_back())) {
+      return wrong;
+    }
+  } else if (node.value->items.empty() || node.value->items.size() > kMaxListElements) {
+    return bad(node);
+  }
+  for (size_t i = 0; is_list(node) && i < node.value->items.size(); ++i) {
+    if (std::optional<BadValue> wrong = read_one(node.value->items[i], files.emplace_back())) {
+      wrong->element = i;
+      return wrong;
+    }
+  }
+  out = std::move(files);
+  return std::nullopt;
+}
+
+Json files_json(const std::vector<DataFile>& files) {
+  Json list = Json::array();
+  for (const DataFile& file : files) {
+    list.push_back(file.weight == 1 ? Json(file.path) : Json{{"path", file.path}, {"weight", file.weight}});
+  }
+  if (list.empty()) {
+    return "";
+  }
+  return list.size() == 1 && list[0].is_string() ? list[0] : list;
 }
 
 std::optional<BadValue> read_size(const YamlNode& node, std::optional<int64_t>& out_bytes) {

@@ -43,6 +43,10 @@ std::optional<BadValue> read_number(const YamlNode& node, const NumberRange& ran
 std::optional<BadValue> read_bool(const YamlNode& node, bool& out);
 std::optional<BadValue> read_text(const YamlNode& node, std::string& out);
 std::optional<BadValue> read_text_or_list(const YamlNode& node, std::vector<std::string>& out);
+// The same, each with a weight if the list has {path, weight} in it.
+std::optional<BadValue> read_files(const YamlNode& node, std::vector<DataFile>& out);
+// Text of a form: lines and tabs may be in it.
+std::optional<BadValue> read_lines(const YamlNode& node, std::string& out);
 std::optional<BadValue> read_size(const YamlNode& node, std::optional<int64_t>& out_bytes);
 std::optional<BadValue> read_dtype(const YamlNode& node, std::optional<DType>& out);
 // The index of the name; a misspelt one gets the nearest.
@@ -50,6 +54,9 @@ std::optional<BadValue> read_choice(const YamlNode& node, const std::vector<std:
 
 // A byte count in the largest unit that states it exactly: "24GB", "512MiB", "1000001B".
 std::string exact_size(int64_t bytes);
+
+// "" for no files, as for any required text; one file's name; a list of names and {path, weight}.
+Json files_json(const std::vector<DataFile>& files);
 
 bool is_null(const YamlNode& node);
 bool is_list(const YamlNode& node);
@@ -141,6 +148,49 @@ RecipeKey names_key(std::string_view name, std::string allowed, Field field, std
   key.print = [=](const Recipe& recipe) {
     const std::vector<std::string>& names = field(recipe);
     return names.size() == 1 ? Json(names.front()) : Json(names);
+  };
+  return key;
+}
+
+// Names that may be missing: null, which the recipe holds as empty.
+template <typename Field>
+RecipeKey optional_names_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
+  RecipeKey key = names_key(name, std::move(allowed) + ", or null", field, help);
+  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+    if (is_null(node)) {
+      field(recipe).clear();
+      return std::nullopt;
+    }
+    return read_text_or_list(node, field(recipe));
+  };
+  key.print = [=, print = key.print](const Recipe& recipe) {
+    return field(recipe).empty() ? Json() : print(recipe);
+  };
+  return key;
+}
+
+template <typename Field>
+RecipeKey required_files_key(std::string_view name, Field field, std::string_view help) {
+  RecipeKey key{.name = name,
+                .allowed = "a file, or a list of files and {path, weight above 0}",
+                .example = "[chat.jsonl, {path: code/*.jsonl.gz, weight: 0.5}]",
+                .help = help,
+                .required = true};
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_files(node, field(recipe)); };
+  key.print = [=](const Recipe& recipe) { return files_json(field(recipe)); };
+  return key;
+}
+
+// Text of several lines that may be null, which the recipe holds as "".
+template <typename Field>
+RecipeKey optional_lines_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
+  RecipeKey key = optional_path_key(name, std::move(allowed), field, help);
+  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+    if (is_null(node)) {
+      field(recipe).clear();
+      return std::nullopt;
+    }
+    return read_lines(node, field(recipe));
   };
   return key;
 }

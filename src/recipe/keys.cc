@@ -78,15 +78,37 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
 }
 
 void add_data(std::vector<RecipeKey>& keys) {
-  keys.push_back(required_path_key(
-      "data.train_file", "the path of a file", [](auto& recipe) -> auto& { return recipe.data.train_file; },
-      "JSONL or plain text to train on, relative to the recipe's folder."));
-  keys.push_back(optional_path_key(
-      "data.eval_file", "the path of a file", [](auto& recipe) -> auto& { return recipe.data.eval_file; },
+  keys.push_back(required_files_key(
+      "data.train_file", [](auto& recipe) -> auto& { return recipe.data.train_file; },
+      "What to train on: JSONL, JSON, CSV, TSV or plain text, also .gz and .zst; files or patterns, relative "
+      "to the recipe's folder. A weight of 2 shows a file's rows twice an epoch, 0.5 a half of them."));
+  keys.push_back(optional_names_key(
+      "data.eval_file", "a file, or a list of files",
+      [](auto& recipe) -> auto& { return recipe.data.eval_file; },
       "The same for evaluation; null for none."));
+  keys.push_back(number_key(
+      "data.eval_split", kAtLeastZero, [](auto& recipe) -> auto& { return recipe.data.eval_split; }, "0.02",
+      "Rows of train_file that are kept for evaluation instead: a share of them if below 1, else so many; 0 "
+      "for none."));
+  keys.push_back(integer_key(
+      "data.split_seed", {0, kMaxSeed}, [](auto& recipe) -> auto& { return recipe.data.split_seed; },
+      "Which rows these are. Not training.seed, so that runs with different seeds are evaluated alike."));
   keys.push_back(choice_key(
       "data.format", kDataFormats, [](auto& recipe) -> auto& { return recipe.data.format; },
       "What a row holds. `auto` looks at the columns of the first rows."));
+  keys.push_back(optional_lines_key(
+      "data.prompt_template", "text with columns in braces",
+      [](auto& recipe) -> auto& { return recipe.data.prompt_template; },
+      "For columns of your own: what the prompt is made of, such as \"Question: {question}\"; {{ and }} are "
+      "braces."));
+  keys.push_back(optional_path_key(
+      "data.completion_column", "a column's name",
+      [](auto& recipe) -> auto& { return recipe.data.completion_column; },
+      "With prompt_template: the column that is learned."));
+  keys.push_back(optional_path_key(
+      "data.system_column", "a column's name",
+      [](auto& recipe) -> auto& { return recipe.data.system_column; },
+      "With prompt_template: the column of the system message."));
   keys.push_back(optional_path_key(
       "data.chat_template",
       "a template's name (chatml, alpaca, llama-2, llama-3, mistral, zephyr), a file, or none",
@@ -108,7 +130,7 @@ void add_data(std::vector<RecipeKey>& keys) {
   keys.push_back(integer_key(
       "data.max_samples", {0, int64_t{1} << 40},
       [](auto& recipe) -> auto& { return recipe.data.max_samples; },
-      "Rows used of each file, from its start; 0 for all."));
+      "Rows used of each entry of train_file and eval_file, from its start; 0 for all."));
   keys.push_back(integer_key(
       "data.max_length", {2, kMaxTokens}, [](auto& recipe) -> auto& { return recipe.data.max_length; },
       "Tokens a sequence; longer ones are cut, and the cut is reported. With an encoder: of what it reads."));
@@ -116,6 +138,13 @@ void add_data(std::vector<RecipeKey>& keys) {
       "data.max_target_length", {0, kMaxTokens},
       [](auto& recipe) -> auto& { return recipe.data.max_target_length; },
       "With an encoder: tokens of the answer, which the decoder writes; 0 for as many as max_length."));
+  keys.push_back(bool_key(
+      "data.packing", [](auto& recipe) -> auto& { return recipe.data.packing; },
+      "Fill each micro-batch with as many sequences as fit into per_device_train_batch_size × max_length "
+      "tokens. Sequences never see each other."));
+  keys.push_back(optional_path_key(
+      "data.cache_dir", "the path of a folder", [](auto& recipe) -> auto& { return recipe.data.cache_dir; },
+      "Where the tokens of the data are kept; null for the folder .snug beside it."));
 }
 
 void add_training_length(std::vector<RecipeKey>& keys) {
@@ -178,6 +207,9 @@ void add_training(std::vector<RecipeKey>& keys) {
   keys.push_back(integer_key(
       "training.seed", {0, kMaxSeed}, [](auto& recipe) -> auto& { return recipe.training.seed; },
       "Seed of the adapters' start, the order of the data, dropout and stochastic rounding."));
+  keys.push_back(bool_key(
+      "training.group_by_length", [](auto& recipe) -> auto& { return recipe.training.group_by_length; },
+      "Put sequences of about the same length into a step."));
   keys.push_back(integer_key(
       "training.eval_steps", {0, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.eval_steps; },
       "Steps between evaluations; 0 to evaluate at the end only."));

@@ -151,10 +151,15 @@ void require_keys(const YamlNode& root, const YamlSource& source, const Recipe& 
 
 // The one place where the recipe's paths get their meaning; parse.h states the rule.
 void resolve_paths(const std::filesystem::path& recipe_folder, Recipe& recipe) {
-  for (std::string* file : {&recipe.data.train_file, &recipe.data.eval_file}) {
-    if (!file->empty()) {
-      *file = (recipe_folder / *file).lexically_normal().string();
-    }
+  auto resolve = [&](std::string& path) { path = (recipe_folder / path).lexically_normal().string(); };
+  for (DataFile& file : recipe.data.train_file) {
+    resolve(file.path);
+  }
+  for (std::string& file : recipe.data.eval_file) {
+    resolve(file);
+  }
+  if (!recipe.data.cache_dir.empty()) {
+    resolve(recipe.data.cache_dir);
   }
   std::error_code ignored;  // an unreadable place is no file and no model folder
   std::filesystem::path chat_template = recipe_folder / recipe.data.chat_template;
@@ -165,6 +170,31 @@ void resolve_paths(const std::filesystem::path& recipe_folder, Recipe& recipe) {
   if (std::filesystem::is_directory(model_folder, ignored)) {
     recipe.model.path = model_folder.lexically_normal().string();
   }
+}
+
+// Keys that are well each for itself, but not together.
+void check_together(const YamlSource& source, const Recipe& recipe) {
+  const DataSection& data = recipe.data;
+  auto refuse = [&](bool wrong, std::string_view why) {
+    if (wrong) {
+      throw bad_input(fmt::format("{}: {}", source.name, why));
+    }
+  };
+  refuse(data.packing && recipe.training.group_by_length,
+         "data.packing and training.group_by_length are both set: packs are filled by length already; "
+         "keep one of them");
+  refuse(!data.eval_file.empty() && data.eval_split > 0,
+         "data.eval_file and data.eval_split are both set: evaluate with a file, or with rows kept from "
+         "train_file");
+  refuse(
+      data.prompt_template.empty() != data.completion_column.empty(),
+      "data.prompt_template and data.completion_column belong together: the prompt, and the column that is "
+      "learned");
+  refuse(data.prompt_template.empty() && !data.system_column.empty(),
+         "data.system_column is for data.prompt_template, which is not set");
+  refuse(
+      !data.prompt_template.empty() && data.format != DataFormat::automatic,
+      "data.prompt_template says what a row holds, and data.format says so too: leave data.format at auto");
 }
 
 }  // namespace
@@ -180,6 +210,7 @@ Recipe parse_recipe(std::string_view text, const std::string& path,
     apply_override(override_text, recipe);
   }
   require_keys(document.root(), source, recipe);
+  check_together(source, recipe);
   resolve_paths(std::filesystem::path(path).parent_path(), recipe);
   return recipe;
 }

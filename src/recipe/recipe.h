@@ -48,11 +48,23 @@ enum class TruncationSide { right, left };
 
 enum class OnBadRow { stop, skip };
 
+struct DataFile {
+  std::string path;   // a file or a pattern, relative to the recipe's folder
+  double weight = 1;  // how often its rows come in an epoch
+
+  bool operator==(const DataFile&) const = default;
+};
+
 struct DataSection {
-  std::string train_file;  // JSONL or plain text, relative to the recipe's folder
-  std::string eval_file;   // "" for none
+  std::vector<DataFile> train_file;
+  std::vector<std::string> eval_file;  // likewise; empty for none
+  double eval_split = 0;               // rows of train_file kept for evaluation: a share below 1, or a number
+  int64_t split_seed = 42;
   DataFormat format = DataFormat::automatic;
-  std::string chat_template;  // a name, a file, "none"; "": the model's own where rows are conversations
+  std::string prompt_template;    // with columns in braces; "" unless the columns are the user's own
+  std::string completion_column;  // what is learned, then
+  std::string system_column;      // "" for none
+  std::string chat_template;      // a name, a file, "none"; "": the model's own where rows are conversations
   TrainOn train_on = TrainOn::completions;
   Truncation truncation = Truncation::cut;
   TruncationSide truncation_side = TruncationSide::right;
@@ -60,6 +72,8 @@ struct DataSection {
   int64_t max_samples = 0;        // rows used of each file, from its start; 0: all
   int64_t max_length = 2048;      // tokens a sequence; longer ones are cut, and the cut is reported
   int64_t max_target_length = 0;  // of an encoder-decoder model's answers; 0: as max_length
+  bool packing = false;           // fill micro-batches up to batch size x max_length tokens
+  std::string cache_dir;          // of the tokens; "": beside the data
 };
 
 enum class Schedule { linear, cosine, constant };
@@ -80,7 +94,8 @@ struct TrainingSection {
   double adam_epsilon = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
   int64_t seed = 42;
-  int64_t eval_steps = 0;  // 0: evaluate at the end only
+  bool group_by_length = false;  // batches of sequences of about the same length
+  int64_t eval_steps = 0;        // 0: evaluate at the end only
   // bf16: both moments are bf16, and bf16 parameters have no fp32 master; all rounded stochastically.
   DType optimizer_states = DType::f32;
 };

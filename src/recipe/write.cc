@@ -34,8 +34,13 @@ std::string absolute_path(const std::string& path) {
 }
 
 Recipe with_absolute_inputs(Recipe recipe) {
-  recipe.data.train_file = absolute_path(recipe.data.train_file);
-  recipe.data.eval_file = absolute_path(recipe.data.eval_file);
+  for (DataFile& file : recipe.data.train_file) {
+    file.path = absolute_path(file.path);
+  }
+  for (std::string& file : recipe.data.eval_file) {
+    file = absolute_path(file);
+  }
+  recipe.data.cache_dir = absolute_path(recipe.data.cache_dir);
   std::error_code ignored;  // an unreadable place is not a model folder
   if (std::filesystem::is_directory(recipe.model.path, ignored)) {
     recipe.model.path = absolute_path(recipe.model.path);
@@ -52,6 +57,13 @@ std::string yaml_value(const Json& value) {
       list += fmt::format("{}{}", list.empty() ? "" : ", ", yaml_value(element));
     }
     return fmt::format("[{}]", list);
+  }
+  if (value.is_object()) {
+    std::string map;
+    for (const auto& [name, element] : value.items()) {
+      map += fmt::format("{}{}: {}", map.empty() ? "" : ", ", name, yaml_value(element));
+    }
+    return fmt::format("{{{}}}", map);
   }
   if (value.is_number_float()) {
     return fmt::format("{}", value.get<double>());  // the shortest text that reads as the same number

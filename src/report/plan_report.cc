@@ -33,7 +33,7 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
                       format_count(plan.trainable_parameters), share);
   std::string length = fmt::format("{}", recipe.data.max_length);
   if (spec.has_encoder()) {
-    length += fmt::format(" + {}", decoder_length(recipe, spec));
+    length += fmt::format(" + {}", decoder_length(recipe, spec.has_encoder()));
   }
   text += fmt::format("  {}  {} × {} = {} sequences of up to {} tokens a step\n", style.dim("batch "),
                       training.per_device_train_batch_size, training.gradient_accumulation_steps, effective,

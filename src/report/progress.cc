@@ -12,25 +12,7 @@
 namespace snug {
 namespace {
 
-constexpr int kBarCharacters = 24;
 constexpr size_t kCurvePoints = 2000;
-
-std::string duration(double seconds) {
-  int64_t whole = std::lround(seconds);
-  if (whole >= 3600) {
-    return fmt::format("{}h {:02}m", whole / 3600, whole / 60 % 60);
-  }
-  return whole >= 60 ? fmt::format("{}m {:02}s", whole / 60, whole % 60) : fmt::format("{}s", whole);
-}
-
-std::string bar(int64_t done, int64_t total) {
-  int64_t filled = total > 0 ? done * kBarCharacters / total : 0;
-  std::string text;
-  for (int64_t i = 0; i < kBarCharacters; ++i) {
-    text += i < filled ? "█" : "░";
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -75,9 +57,9 @@ void TrainProgress::on_step(const StepMetrics& metrics) {
       seconds_ / static_cast<double>(metrics.step) * static_cast<double>(metrics.total_steps - metrics.step);
   std::string line =
       fmt::format("  {} {}/{}  loss {:.4f}  norm {:.2f}  lr {:.2e}  {} tok/s  {} left",
-                  style_.accent(bar(metrics.step, metrics.total_steps)), metrics.step, metrics.total_steps,
-                  metrics.loss, metrics.gradient_norm, metrics.learning_rate,
-                  format_count(static_cast<int64_t>(smoothed_speed_)), duration(left));
+                  style_.accent(progress_bar(metrics.step, metrics.total_steps)), metrics.step,
+                  metrics.total_steps, metrics.loss, metrics.gradient_norm, metrics.learning_rate,
+                  format_count(static_cast<int64_t>(smoothed_speed_)), format_duration(left));
   if (style_.enabled()) {
     fmt::print("\r\x1b[K{}", line);
     line_shown_ = true;
@@ -103,7 +85,7 @@ std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEsti
   text +=
       fmt::format("  {} {} of {} steps, {} tokens in {} ({} tok/s)\n",
                   summary.interrupted ? style_.bad("stopped early:") : style_.good("done:"), summary.steps,
-                  summary.total_steps, format_count(summary.tokens), duration(summary.seconds),
+                  summary.total_steps, format_count(summary.tokens), format_duration(summary.seconds),
                   format_count(static_cast<int64_t>(static_cast<double>(summary.tokens) /
                                                     std::max(summary.seconds, 1e-9))));
   if (expected.known() && summary.steps > 0) {

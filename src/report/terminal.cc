@@ -1,13 +1,17 @@
 // Terminal text.
 #include "report/terminal.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 namespace snug {
 namespace {
+
+constexpr int kBarCharacters = 24;
 
 Style style_for(int descriptor) {
   const char* no_color = std::getenv("NO_COLOR");
@@ -44,6 +48,23 @@ std::string pad_left(std::string_view text, size_t width) {
 std::string pad_right(std::string_view text, size_t width) {
   size_t shown = display_width(text);
   return std::string(text) + std::string(width > shown ? width - shown : 0, ' ');
+}
+
+std::string format_duration(double seconds) {
+  int64_t whole = std::lround(seconds);
+  if (whole >= 3600) {
+    return fmt::format("{}h {:02}m", whole / 3600, whole / 60 % 60);
+  }
+  return whole >= 60 ? fmt::format("{}m {:02}s", whole / 60, whole % 60) : fmt::format("{}s", whole);
+}
+
+std::string progress_bar(int64_t done, int64_t total) {
+  int64_t filled = total > 0 ? done * kBarCharacters / total : 0;
+  std::string text;
+  for (int64_t i = 0; i < kBarCharacters; ++i) {
+    text += i < filled ? "█" : "░";
+  }
+  return text;
 }
 
 std::string Table::to_text(const Style& style) const {

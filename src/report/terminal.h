@@ -1,6 +1,7 @@
 // How text looks on a terminal: colour only where there is one, and numbers that line up.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,11 @@ class Style {
 size_t display_width(std::string_view text);
 std::string pad_left(std::string_view text, size_t width);
 std::string pad_right(std::string_view text, size_t width);
+
+// "42s", "3m 07s", "2h 05m"
+std::string format_duration(double seconds);
+// Filled by the share that is done.
+std::string progress_bar(int64_t done, int64_t total);
 
 // Rows under a header, the first column left-aligned, the others right-aligned.
 struct Table {

@@ -124,11 +124,8 @@ StepResult StepRunner::run_step(const std::vector<Batch>& micro_batches, int64_t
   return take_results().back();
 }
 
-EvaluationMetrics StepRunner::evaluate(const Dataset& dataset) {
-  BatchSequence batches(dataset, {.micro_batch_sequences = training_.per_device_eval_batch_size,
-                                  .accumulation_steps = 1,
-                                  .epochs = 1,
-                                  .shuffle = false});
+EvaluationMetrics StepRunner::evaluate(const Dataset& dataset, const BatchOptions& options) {
+  BatchSequence batches(dataset, options);
   EvaluationMetrics metrics;
   for (std::vector<Batch> step = batches.next_step(); !step.empty(); step = batches.next_step()) {
     run_micro_batch(kEvaluatePhase, step.front(), 1.0F);

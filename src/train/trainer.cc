@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "compile/phases.h"
+#include "data/data_limits.h"
 #include "io/atomic_file.h"
 #include "recipe/write.h"
 #include "train/metrics_file.h"
@@ -35,7 +36,7 @@ class Trainer {
         observer_(observer),
         executor_(plan, backend),
         runner_(executor_, recipe_.training),
-        batches_(inputs.train_data, batch_options(recipe_.training)) {}
+        batches_(inputs.data.train, training_batches(recipe_, inputs.data.train)) {}
 
   TrainSummary run() {
     prepare_output();
@@ -43,7 +44,7 @@ class Trainer {
     summary_.total_steps = batches_.total_steps();
     MetricsFile metrics(folder_ / "metrics.jsonl");
     train_steps(metrics);
-    if (inputs_.eval_data && !evaluated_at_end()) {
+    if (inputs_.data.eval && !evaluated_at_end()) {
       evaluate(metrics);
     }
     save();
@@ -51,14 +52,6 @@ class Trainer {
   }
 
  private:
-  static BatchOptions batch_options(const TrainingSection& training) {
-    return {.micro_batch_sequences = training.per_device_train_batch_size,
-            .accumulation_steps = training.gradient_accumulation_steps,
-            .epochs = training.num_train_epochs,
-            .max_steps = training.max_steps,
-            .seed = static_cast<uint64_t>(training.seed)};
-  }
-
   void prepare_output() {
     require_writable_folder(folder_);
     write_file_atomically(folder_ / "recipe.yml", recipe_to_yaml(recipe_));
@@ -91,7 +84,7 @@ class Trainer {
       }
       enqueue(step);
       summary_.interrupted = observer_.should_stop();
-      bool evaluation_due = inputs_.eval_data && is_multiple(summary_.steps, recipe_.training.eval_steps);
+      bool evaluation_due = inputs_.data.eval && is_multiple(summary_.steps, recipe_.training.eval_steps);
       if (results_due() || evaluation_due) {
         record_results(metrics);
         summary_.seconds = seconds_since(start);
@@ -124,7 +117,7 @@ class Trainer {
     StepMetrics row;
     row.step = ++summary_.steps;
     row.total_steps = summary_.total_steps;
-    row.epoch = batches_.epoch_after(row.step);
+    row.epoch = batches_.epoch();
     row.learning_rate = learning_rate(recipe_.training, index, summary_.total_steps);
     for (const Batch& batch : step) {
       row.tokens += batch.tokens() + batch.source_tokens();
@@ -172,7 +165,7 @@ class Trainer {
   }
 
   void evaluate(MetricsFile& metrics) {
-    EvaluationMetrics row = runner_.evaluate(*inputs_.eval_data);
+    EvaluationMetrics row = runner_.evaluate(*inputs_.data.eval, evaluation_batches(recipe_));
     row.step = summary_.steps;
     summary_.evaluations.push_back(row);
     metrics.append({{"step", row.step}, {"eval_loss", row.loss}, {"eval_targets", row.targets}});
@@ -229,30 +222,21 @@ class Trainer {
 
 }  // namespace
 
-TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model) {
-  const ModelSpec& spec = model.spec;
-  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(model.folder);
-  if (tokenizer->vocabulary_size() > spec.vocabulary) {
-    throw bad_input(
-        fmt::format("{}: the tokenizer has {} tokens, but the model's vocabulary is {}; tokenizer and "
-                    "model do not belong together",
-                    model.folder, tokenizer->vocabulary_size(), spec.vocabulary));
+DataModel data_model(const LocatedModel& model) {
+  DataModel result{.folder = model.folder, .decoder_start_id = {}, .vocabulary = model.spec.vocabulary};
+  if (model.spec.has_encoder()) {
+    result.decoder_start_id = static_cast<int32_t>(model.spec.decoder_start_id);
   }
+  return result;
+}
+
+TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, const DataObserver& observer) {
+  const ModelSpec& spec = model.spec;
   if (recipe.data.max_length > spec.max_positions) {
     throw bad_input(fmt::format("data.max_length is {}, but {} was made for at most {} positions",
                                 recipe.data.max_length, spec.source, spec.max_positions));
   }
-  TrainInputs inputs{recipe, model, {}, std::nullopt};
-  const DataSection& data = recipe.data;
-  DatasetOptions options = dataset_options(data, model.folder);
-  if (spec.has_encoder()) {
-    options.encoding.decoder_start_id = static_cast<int32_t>(spec.decoder_start_id);
-  }
-  inputs.train_data = load_dataset(data.train_file, *tokenizer, options);
-  if (!data.eval_file.empty()) {
-    inputs.eval_data = load_dataset(data.eval_file, *tokenizer, options);
-  }
-  return inputs;
+  return {recipe, model, load_run_data(recipe, data_model(model), observer)};
 }
 
 TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer) {

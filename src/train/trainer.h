@@ -7,7 +7,7 @@
 
 #include "compile/optimizer.h"
 #include "data/batch_sequence.h"
-#include "data/dataset.h"
+#include "data/run_data.h"
 #include "exec/executor.h"
 #include "model/locate.h"
 #include "recipe/recipe.h"
@@ -60,12 +60,13 @@ class TrainObserver {
 struct TrainInputs {
   Recipe recipe;
   LocatedModel model;
-  Dataset train_data;
-  std::optional<Dataset> eval_data;
+  RunData data;
 };
 
-// Reads tokenizer and data; throws bad_input for anything that would fail later.
-TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model);
+// What the data must know of a model.
+DataModel data_model(const LocatedModel& model);
+// Reads the data; throws bad_input for anything that would fail later.
+TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, const DataObserver& observer);
 
 // Trains by `plan`, which must be of the same recipe and must fit. Writes the adapter (or the model),
 // metrics.jsonl, recipe.yml and summary.json to output_dir.
@@ -90,7 +91,7 @@ class StepRunner {
   StepResult run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
   // Gradients of all micro-batches, times loss_scale(), without the update. Returns the mean loss.
   double accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step);
-  EvaluationMetrics evaluate(const Dataset& dataset);
+  EvaluationMetrics evaluate(const Dataset& dataset, const BatchOptions& options);
   float loss_scale();  // waits
 
  private:

@@ -162,7 +162,7 @@ TEST(Phases, RecomputeListsMustMatchTheLayers) {
   Recipe recipe = small_recipe();
   recipe.memory.recompute = {Recompute::full, Recompute::none};
   try {
-    compile_training(recipe, small_llama());
+    compile_training(recipe, small_llama(), recipe_limits(recipe, small_llama()));
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("3 layers"), std::string::npos) << error.what();

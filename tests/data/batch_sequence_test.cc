@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "data/batch_sequence.h"
+#include "data/data_limits.h"
 
 namespace snug {
 namespace {
@@ -14,13 +15,13 @@ using Ids = std::vector<int32_t>;
 
 // Example i has i % 5 + 2 tokens, all of them i; its last id is learned, and every id where i is odd.
 Dataset numbered_dataset(int32_t count) {
-  Dataset dataset;
+  std::vector<Example> examples;
   for (int32_t i = 0; i < count; ++i) {
     Ids ids(static_cast<size_t>(i % 5 + 2), i);
     int64_t learned_begin = i % 2 == 1 ? 0 : static_cast<int64_t>(ids.size()) - 1;
-    dataset.add(make_example(std::move(ids), learned_begin));
+    examples.push_back(make_example(ids, learned_begin));
   }
-  return dataset;
+  return make_dataset(examples);
 }
 
 // The examples of a step in order, read back from the ids.
@@ -84,7 +85,6 @@ TEST(Batch, LaysSequencesEndToEnd) {
 TEST(BatchSequence, EachEpochHasEveryExampleOnce) {
   Dataset dataset = numbered_dataset(21);
   BatchSequence sequence(dataset, options_of(2, 4, 2));
-  EXPECT_EQ(sequence.steps_per_epoch(), 3);
   EXPECT_EQ(sequence.total_steps(), 6);
   for (int epoch = 0; epoch < 2; ++epoch) {
     std::vector<int32_t> seen;
@@ -109,6 +109,9 @@ TEST(BatchSequence, TheSplitDoesNotChangeTheSteps) {
   std::vector<int64_t> expected_targets;
   for (auto [micro, accumulation] : {std::pair{8, 1}, {4, 2}, {2, 4}, {1, 8}}) {
     BatchSequence sequence(dataset, options_of(micro, accumulation, 3));
+    Recipe recipe;
+    recipe.training.per_device_train_batch_size = micro;
+    DataLimits limits(recipe, dataset, nullptr);
     std::vector<std::vector<int32_t>> steps;
     std::vector<int64_t> targets;
     for (auto step = sequence.next_step(); !step.empty(); step = sequence.next_step()) {
@@ -116,7 +119,7 @@ TEST(BatchSequence, TheSplitDoesNotChangeTheSteps) {
       targets.push_back(0);
       for (const Batch& batch : step) {
         EXPECT_LE(batch.sequences(), micro);
-        EXPECT_LE(batch.tokens(), sequence.longest_batch_tokens());
+        EXPECT_LE(batch.tokens(), limits(recipe).train.tokens);
         targets.back() += batch.target_count;
       }
     }
@@ -139,7 +142,9 @@ TEST(BatchSequence, CountsFractionsOfEpochsAndMaxSteps) {
   options.max_steps = 25;
   BatchSequence sequence(dataset, options);
   EXPECT_EQ(sequence.total_steps(), 25);
-  EXPECT_DOUBLE_EQ(sequence.epoch_after(25), 2.5);
+  while (!sequence.next_step().empty()) {
+  }
+  EXPECT_DOUBLE_EQ(sequence.epoch(), 2.5);
 }
 
 TEST(BatchSequence, ContinuesWhereItIsTold) {
@@ -164,12 +169,18 @@ TEST(BatchSequence, KeepsTheFilesOrderWhenNotShuffled) {
   EXPECT_EQ(examples_of(sequence.next_step()), (Ids{4}));
 }
 
-TEST(BatchSequence, LongestBatchIsTheSumOfTheLongestExamples) {
+TEST(DataLimits, AreTheSumsOfTheLongestExamples) {
   Dataset dataset = numbered_dataset(7);  // lengths 2 3 4 5 6 2 3
-  EXPECT_EQ(BatchSequence(dataset, options_of(1, 1, 1)).longest_batch_tokens(), 6);
-  EXPECT_EQ(BatchSequence(dataset, options_of(3, 1, 1)).longest_batch_tokens(), 15);
-  EXPECT_EQ(BatchSequence(dataset, options_of(99, 1, 1)).longest_batch_tokens(), 25);
-  EXPECT_EQ(dataset.longest_tokens(), 6);
+  Recipe recipe;
+  recipe.training.per_device_train_batch_size = 99;
+  DataLimits limits(recipe, dataset, nullptr);
+  EXPECT_EQ(limits(recipe).train.tokens, 25);
+  EXPECT_EQ(limits(recipe).train.sequences, 7);
+  recipe.training.per_device_train_batch_size = 1;
+  EXPECT_EQ(limits(recipe).train.tokens, 6);
+  recipe.training.per_device_train_batch_size = 3;
+  EXPECT_EQ(limits(recipe).train.tokens, 15);
+  EXPECT_EQ(limits(recipe).train.sequences, 3);
 }
 
 }  // namespace

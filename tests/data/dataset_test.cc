@@ -2,7 +2,10 @@
 // wrong.
 #include <gtest/gtest.h>
 
-#include "data/dataset.h"
+#include <array>
+
+#include "data/batch.h"
+#include "data/run_data.h"
 #include "text/tiny_tokenizer.h"
 
 namespace snug {
@@ -15,26 +18,38 @@ constexpr int32_t kNo = -100;
 
 class DatasetTest : public ::testing::Test {
  protected:
+  DatasetTest() {
+    recipe_.data.cache_dir = (folder_ / "cache").string();
+    recipe_.data.max_length = 100;
+  }
+
+  // The dataset of recipe_, whose train_file is this one.
+  Dataset load_file(const std::filesystem::path& path) {
+    recipe_.data.train_file = {{path.string()}};
+    DataModel model{.folder = tokenizer_folder_, .decoder_start_id = {}, .vocabulary = 100};
+    return load_run_data(recipe_, model, [](const DataProgress&) {}).train;
+  }
   Dataset load(const std::string& name, const std::string& content, DataFormat format = DataFormat::automatic,
                int64_t max_length = 100) {
     testing::write_raw(folder_ / name, content);
-    return load_dataset(folder_ / name, *tokenizer_,
-                        {.format = format, .encoding = {.max_length_tokens = max_length}});
+    recipe_.data.format = format;
+    recipe_.data.max_length = max_length;
+    return load_file(folder_ / name);
   }
   std::string load_error(const std::string& name, const std::string& content,
                          DataFormat format = DataFormat::automatic) {
     return error_text(ErrorKind::bad_input, [&] { load(name, content, format); });
   }
-  static Ids ids(const Dataset& dataset, int64_t index) {
-    return {dataset.ids(index).begin(), dataset.ids(index).end()};
-  }
+  static Ids ids(const Dataset& dataset, int64_t index) { return make_batch(dataset, std::array{index}).ids; }
   static Ids targets(const Dataset& dataset, int64_t index) {
-    return {dataset.targets(index).begin(), dataset.targets(index).end()};
+    return make_batch(dataset, std::array{index}).targets;
   }
+  static const TableFacts& facts(const Dataset& dataset) { return dataset.parts().front().table->facts(); }
 
   TemporaryFolder folder_;
-  TinyTokenizer tiny_;
-  std::unique_ptr<Tokenizer> tokenizer_ = tiny_.load();  // abc 6, " ab" 7, c 2, ab 5, </s> 21
+  TinyTokenizer tiny_;  // abc 6, " ab" 7, c 2, ab 5, </s> 21
+  std::filesystem::path tokenizer_folder_ = tiny_.folder().path();
+  Recipe recipe_;
 };
 
 TEST_F(DatasetTest, TextRowsLearnEverythingAfterTheFirstToken) {
@@ -45,8 +60,8 @@ TEST_F(DatasetTest, TextRowsLearnEverythingAfterTheFirstToken) {
   EXPECT_EQ(ids(dataset, 1), (Ids{2, 21}));
   EXPECT_EQ(targets(dataset, 1), (Ids{21, kNo}));
   EXPECT_EQ(dataset.total_tokens(), 5);
-  EXPECT_EQ(dataset.total_targets(), 3);
-  EXPECT_EQ(dataset.description,
+  EXPECT_EQ(dataset.total_learned(), 3);
+  EXPECT_EQ(describe(dataset),
             "d.jsonl: text rows: the first 2 rows have \"text\"; 2 examples, 5 tokens, 3 of them learned");
 }
 
@@ -61,7 +76,7 @@ TEST_F(DatasetTest, PromptsAreGivenCompletionsAreLearned) {
   EXPECT_EQ(ids(dataset, 1), (Ids{5, 2, 21})) << "prompt and completion never merge into abc";
   EXPECT_EQ(targets(dataset, 1), (Ids{2, 21, kNo}));
   EXPECT_EQ(targets(dataset, 2), (Ids{21, kNo}));
-  EXPECT_SAYS(dataset.description,
+  EXPECT_SAYS(describe(dataset),
               "prompt_completion rows: the first 3 rows have \"prompt\" and \"completion\"");
 }
 
@@ -69,16 +84,15 @@ TEST_F(DatasetTest, LongPromptsCarryNoTargets) {
   Dataset dataset = load("d.jsonl", "{\"prompt\": \"abc ab c\", \"completion\": \"d\"}\n");
   EXPECT_EQ(ids(dataset, 0), (Ids{6, 7, 3, 2, 8, 21}));
   EXPECT_EQ(targets(dataset, 0), (Ids{kNo, kNo, kNo, 8, 21, kNo}));
-  EXPECT_EQ(dataset.total_targets(), 2);
+  EXPECT_EQ(dataset.total_learned(), 2);
 }
 
 TEST_F(DatasetTest, BosIsPutBeforeWhereTheTokenizerAddsIt) {
   TinyTokenizer with_bos(testing::tiny_tokenizer_json(),
                          {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"add_bos_token", true}});
   testing::write_raw(folder_ / "d.jsonl", "{\"prompt\": \"\", \"completion\": \"ab\"}\n");
-  auto tokenizer = with_bos.load();
-  Dataset dataset = load_dataset(folder_ / "d.jsonl", *tokenizer,
-                                 {.format = DataFormat::automatic, .encoding = {.max_length_tokens = 100}});
+  tokenizer_folder_ = with_bos.folder().path();
+  Dataset dataset = load_file(folder_ / "d.jsonl");
   EXPECT_EQ(ids(dataset, 0), (Ids{20, 5, 21}));
   EXPECT_EQ(targets(dataset, 0), (Ids{5, 21, kNo}));
 }
@@ -88,7 +102,7 @@ TEST_F(DatasetTest, PlainTextIsParagraphs) {
   ASSERT_EQ(dataset.size(), 2);
   EXPECT_EQ(ids(dataset, 0), (Ids{6, 4, 5, 21}));
   EXPECT_EQ(ids(dataset, 1), (Ids{2, 7, 21}));
-  EXPECT_SAYS(dataset.description, "plain text");
+  EXPECT_SAYS(describe(dataset), "plain text");
   EXPECT_EQ(load("d.txt", "{\"text\": 1}").size(), 1) << "the name says that it is plain text";
   EXPECT_EQ(load("d.data", "{\"text\": \"abc\"}").total_tokens(), 2) << "the first line says that it is JSON";
 }
@@ -98,10 +112,10 @@ TEST_F(DatasetTest, CutsOnTheRightAndCounts) {
   ASSERT_EQ(dataset.size(), 2);
   EXPECT_EQ(ids(dataset, 0), (Ids{6, 8, 6}));
   EXPECT_EQ(targets(dataset, 0), (Ids{8, 6, kNo}));
-  EXPECT_EQ(dataset.cut_examples, 1);
-  EXPECT_EQ(dataset.cut_tokens, 2);
-  EXPECT_EQ(dataset.dropped_examples, 0);
-  EXPECT_SAYS(dataset.description, "1 cut to 3 tokens (2 tokens lost)");
+  EXPECT_EQ(dataset.truncation().cut_examples, 1);
+  EXPECT_EQ(dataset.truncation().cut_tokens, 2);
+  EXPECT_EQ(dataset.truncation().nothing_learned, 0);
+  EXPECT_SAYS(describe(dataset), "1 cut to 3 tokens (2 tokens lost)");
 }
 
 TEST_F(DatasetTest, DropsWhatTeachesNothing) {
@@ -113,17 +127,20 @@ TEST_F(DatasetTest, DropsWhatTeachesNothing) {
            "{\"prompt\": \"abcda\", \"completion\": \"cc\"}\n",   // 3 tokens: one of it is left
            DataFormat::automatic, 4);
   ASSERT_EQ(dataset.size(), 2);
-  EXPECT_EQ(dataset.dropped_examples, 2);
-  EXPECT_EQ(dataset.cut_examples, 1);
+  EXPECT_EQ(facts(dataset).nothing_learned.count, 1);
+  EXPECT_SAYS(facts(dataset).nothing_learned.first, "d.jsonl:2");
+  EXPECT_EQ(dataset.truncation().nothing_learned, 1);
+  EXPECT_EQ(dataset.truncation().cut_examples, 1);
   EXPECT_EQ(targets(dataset, 1), (Ids{kNo, kNo, 2, kNo}));
-  EXPECT_SAYS(dataset.description, "2 dropped");
+  EXPECT_SAYS(describe(dataset), "1 rows left out");
+  EXPECT_SAYS(describe(dataset), "1 dropped");
   TinyTokenizer without_eos(testing::tiny_tokenizer_json(), Json::object());
-  auto tokenizer = without_eos.load();
+  tokenizer_folder_ = without_eos.folder().path();
   testing::write_raw(folder_ / "e.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a c\"}\n");
-  dataset = load_dataset(folder_ / "e.jsonl", *tokenizer,
-                         {.format = DataFormat::text, .encoding = {.max_length_tokens = 100}});
+  recipe_.data.max_length = 100;
+  dataset = load_file(folder_ / "e.jsonl");
   EXPECT_EQ(dataset.size(), 1) << "one token alone has nothing before it";
-  EXPECT_EQ(dataset.dropped_examples, 1);
+  EXPECT_EQ(facts(dataset).nothing_learned.count, 1);
 }
 
 TEST_F(DatasetTest, SaysWhatIsWrongWithARow) {
@@ -148,48 +165,40 @@ TEST_F(DatasetTest, SaysWhatIsWrongWithAFile) {
   EXPECT_SAYS(load_error("d.txt", "\n \n"), "d.txt: is empty");
   EXPECT_SAYS(load_error("d.txt", "abc", DataFormat::prompt_completion), "plain text has no prompts");
   EXPECT_SAYS(load_error("d.jsonl", "{\"text\": \"\"}\n"), "none of its 1 rows has anything to learn");
-  EXPECT_SAYS(error_text(ErrorKind::bad_input,
-                         [&] {
-                           load_dataset(folder_ / "no.jsonl", *tokenizer_,
-                                        {.format = DataFormat::text, .encoding = {.max_length_tokens = 9}});
-                         }),
+  EXPECT_SAYS(error_text(ErrorKind::bad_input, [&] { load_file(folder_ / "no.jsonl"); }),
               "no.jsonl: cannot be read: No such file");
-  EXPECT_SAYS(error_text(ErrorKind::bad_input,
-                         [&] {
-                           load_dataset(folder_.path(), *tokenizer_,
-                                        {.format = DataFormat::text, .encoding = {.max_length_tokens = 9}});
-                         }),
-              "is a folder");
+  EXPECT_SAYS(error_text(ErrorKind::bad_input, [&] { load_file(folder_.path()); }), "is a folder");
 }
 
 TEST_F(DatasetTest, BadRowsAreSkippedAndCountedIfTheRecipeSaysSo) {
   testing::write_raw(folder_ / "d.jsonl", "{\"text\": \"a c\"}\n{\"text\": 1}\n{\"text\": \"ab c\"}\n{");
-  Dataset dataset = load_dataset(folder_ / "d.jsonl", *tokenizer_,
-                                 {.encoding = {.max_length_tokens = 9}, .on_bad_row = OnBadRow::skip});
+  recipe_.data.on_bad_row = OnBadRow::skip;
+  Dataset dataset = load_file(folder_ / "d.jsonl");
   EXPECT_EQ(dataset.size(), 2);
-  EXPECT_EQ(dataset.bad_rows, 2);
-  EXPECT_SAYS(dataset.description, "2 bad rows skipped, the first at");
-  EXPECT_SAYS(dataset.first_bad_row, "d.jsonl:2: ");
+  EXPECT_EQ(facts(dataset).bad_rows, 2);
+  EXPECT_SAYS(describe(dataset), "2 bad rows skipped, the first at");
+  EXPECT_SAYS(facts(dataset).bad.at(0), "d.jsonl:2: ");
 }
 
 TEST_F(DatasetTest, LongRowsAreCutOnEitherSideDroppedOrSplit) {
   testing::write_raw(folder_ / "d.jsonl",
                      "{\"text\": \"abcdabcd\"}\n{\"text\": \"abc\"}\n");  // 6 8 6 8 21; 6 21
   auto load_with = [&](Truncation truncation, TruncationSide side) {
-    return load_dataset(
-        folder_ / "d.jsonl", *tokenizer_,
-        {.encoding = {.truncation = truncation, .truncation_side = side, .max_length_tokens = 3}});
+    recipe_.data.truncation = truncation;
+    recipe_.data.truncation_side = side;
+    recipe_.data.max_length = 3;
+    return load_file(folder_ / "d.jsonl");
   };
   Dataset left = load_with(Truncation::cut, TruncationSide::left);
   EXPECT_EQ(ids(left, 0), (Ids{6, 8, 21}));
-  EXPECT_EQ(left.cut_tokens, 2);
+  EXPECT_EQ(left.truncation().cut_tokens, 2);
   Dataset dropped = load_with(Truncation::drop, TruncationSide::right);
   EXPECT_EQ(dropped.size(), 1);
-  EXPECT_EQ(dropped.dropped_long, 1);
+  EXPECT_EQ(dropped.truncation().dropped_long, 1);
   Dataset split = load_with(Truncation::split, TruncationSide::right);
   ASSERT_EQ(split.size(), 3);
   EXPECT_EQ(ids(split, 1), (Ids{8, 21}));
-  EXPECT_EQ(split.split_examples, 1);
+  EXPECT_EQ(split.truncation().split_rows, 1);
 }
 
 // The template writes [role: content] turns; an answer and its end are learned.
@@ -203,12 +212,13 @@ TEST_F(DatasetTest, ConversationsLearnTheAnswers) {
       R"({"messages": [{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"},)"
       R"( {"role": "user", "content": "dd"}, {"role": "assistant", "content": "c"}]})");
   auto learned = [&](TrainOn train_on) {
-    Dataset dataset = load_dataset(folder_ / "d.jsonl", *tokenizer_,
-                                   {.encoding = {.train_on = train_on, .max_length_tokens = 50},
-                                    .chat_template = (folder_ / "turns.jinja").string()});
+    recipe_.data.train_on = train_on;
+    recipe_.data.chat_template = (folder_ / "turns.jinja").string();
+    Dataset dataset = load_file(folder_ / "d.jsonl");
+    std::unique_ptr<Tokenizer> tokenizer = tiny_.load();
     std::string text;
     for (int32_t target : targets(dataset, 0)) {
-      text += target == kNo ? "" : tokenizer_->bytes(target);
+      text += target == kNo ? "" : tokenizer->bytes(target);
     }
     return text;
   };

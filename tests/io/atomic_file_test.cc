@@ -76,7 +76,7 @@ TEST(AtomicFile, AFolderBelowAFileIsRefused) {
   std::string message =
       error_text(ErrorKind::environment, [&] { AtomicFile file(folder / "file/sub/x.json"); });
   EXPECT_SAYS(message, "file");
-  EXPECT_SAYS(message, "choose another output_dir");
+  EXPECT_SAYS(message, "write to another folder");
   error_text(ErrorKind::environment, [&] { require_writable_folder(folder / "file"); });
   error_text(ErrorKind::bad_input, [&] { AtomicFile file(folder.path()); });
   EXPECT_EQ(folder.entry_count(), 1U);
@@ -99,7 +99,7 @@ int write_into_closed_folder(const std::filesystem::path& closed) {
   } catch (const Error& error) {
     std::string message = error.what();
     bool clear = error.kind() == ErrorKind::environment && message.find(closed.string()) == 0 &&
-                 message.find("permission denied; choose another output_dir") != std::string::npos;
+                 message.find("permission denied; allow writing there") != std::string::npos;
     return clear ? 0 : 1;
   }
   return 2;
@@ -140,7 +140,7 @@ TEST(AtomicFile, AFullDeviceSaysHowMuchWasWanted) {
   ::close(full);
   EXPECT_SAYS(message, "out/adapter");
   EXPECT_SAYS(message, "disk full: 12345 more bytes");
-  EXPECT_SAYS(message, "free space or choose another output_dir");
+  EXPECT_SAYS(message, "free space, or write to another folder");
 }
 
 TEST(AtomicFile, MoreThanTheDiskHoldsIsRefusedAtOnce) {
@@ -198,7 +198,7 @@ int fill_a_small_disk(const std::filesystem::path& mount_point) {
   try {
     require_writable_folder(mount_point);
   } catch (const Error& error) {
-    read_only = std::string(error.what()).find("read-only; choose another output_dir") != std::string::npos;
+    read_only = std::string(error.what()).find("read-only; write to another folder") != std::string::npos;
   }
   return (full ? 0 : 1) + (empty ? 0 : 2) + (read_only ? 0 : 4);
 }

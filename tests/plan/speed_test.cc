@@ -17,7 +17,8 @@ constexpr DeviceRates kRates = {
 Plan plan_of(int64_t batch) {
   Recipe recipe = small_recipe();
   recipe.training.per_device_train_batch_size = batch;
-  return make_plan(compile_training(recipe, small_llama()), NullBackend(), int64_t{1} << 40);
+  return make_plan(compile_training(recipe, small_llama(), recipe_limits(recipe, small_llama())),
+                   NullBackend(), int64_t{1} << 40);
 }
 
 TEST(Speed, IsUnknownWithoutRates) {

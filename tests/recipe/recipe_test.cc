@@ -38,6 +38,13 @@ lora:
 data:
   train_file: train.jsonl
   eval_file: sub/eval.jsonl
+  eval_split: 0
+  split_seed: 5
+  prompt_template: null
+  completion_column: null
+  system_column: null
+  packing: true
+  cache_dir: tokens
   format: prompt_completion
   max_length: 1024
   max_target_length: 256
@@ -63,6 +70,7 @@ training:
   adam_epsilon: 1.0e-6
   max_grad_norm: 0
   seed: 7
+  group_by_length: false
   eval_steps: 50
   optimizer_states: bf16
 memory:
@@ -84,8 +92,11 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.lora->lora_dropout, 0.05);
   EXPECT_EQ(recipe.lora->target_modules, (std::vector<std::string>{"q_proj", "layers.0.mlp.down_proj"}));
   EXPECT_TRUE(recipe.lora->use_rslora);
-  EXPECT_EQ(recipe.data.train_file, "/recipes/train.jsonl");
-  EXPECT_EQ(recipe.data.eval_file, "/recipes/sub/eval.jsonl");
+  EXPECT_EQ(recipe.data.train_file.at(0).path, "/recipes/train.jsonl");
+  EXPECT_EQ(recipe.data.eval_file, (std::vector<std::string>{"/recipes/sub/eval.jsonl"}));
+  EXPECT_EQ(recipe.data.split_seed, 5);
+  EXPECT_TRUE(recipe.data.packing);
+  EXPECT_EQ(recipe.data.cache_dir, "/recipes/tokens");
   EXPECT_EQ(recipe.data.format, DataFormat::prompt_completion);
   EXPECT_EQ(recipe.data.max_length, 1024);
   EXPECT_EQ(recipe.data.max_target_length, 256);
@@ -142,11 +153,41 @@ TEST(Recipe, WritesWhatItReads) {
   EXPECT_EQ(recipe_to_yaml(again), written);
 }
 
+TEST(Recipe, ReadsFilesWithWeightsAndColumns) {
+  Recipe recipe = parse_recipe(R"(
+model: {path: tiny}
+data:
+  train_file:
+    - a.jsonl
+    - {path: sub/*.csv.gz, weight: 0.5}
+  eval_file: [b.jsonl, c.jsonl]
+  prompt_template: "Question: {question}\n"
+  completion_column: answer
+  system_column: rules
+training: {group_by_length: true}
+)",
+                               "/recipes/demo.yml");
+  auto expect_all = [](const Recipe& read) {
+    EXPECT_EQ(read.data.train_file,
+              (std::vector<DataFile>{{"/recipes/a.jsonl", 1}, {"/recipes/sub/*.csv.gz", 0.5}}));
+    EXPECT_EQ(read.data.eval_file, (std::vector<std::string>{"/recipes/b.jsonl", "/recipes/c.jsonl"}));
+    EXPECT_EQ(read.data.prompt_template, "Question: {question}\n");
+    EXPECT_EQ(read.data.completion_column, "answer");
+    EXPECT_EQ(read.data.system_column, "rules");
+    EXPECT_TRUE(read.training.group_by_length);
+  };
+  expect_all(recipe);
+  expect_all(parse_recipe(recipe_to_yaml(recipe), "/elsewhere/recipe.yml"));
+  EXPECT_EQ(with({"data.eval_split=0.05"}).data.eval_split, 0.05);
+  EXPECT_EQ(with({"data.train_file={path: x.jsonl, weight: 3}"}).data.train_file,
+            (std::vector<DataFile>{{"x.jsonl", 3}}));
+}
+
 TEST(Recipe, TheSmallestRecipeHasTheDefaults) {
   Recipe recipe = with({});
   EXPECT_FALSE(recipe.lora.has_value());
   EXPECT_FALSE(recipe.model.dtype.has_value());
-  EXPECT_EQ(recipe.data.eval_file, "");
+  EXPECT_TRUE(recipe.data.eval_file.empty());
   EXPECT_EQ(recipe.training.learning_rate, 5e-5);
   EXPECT_FALSE(recipe.memory.limit_bytes.has_value());
   EXPECT_TRUE(recipe.memory.recompute.empty());
@@ -156,7 +197,7 @@ TEST(Recipe, TheSmallestRecipeHasTheDefaults) {
   EXPECT_FALSE(again.model.dtype.has_value());
   EXPECT_FALSE(again.memory.limit_bytes.has_value());
   EXPECT_TRUE(again.memory.recompute.empty());
-  EXPECT_EQ(again.data.eval_file, "");
+  EXPECT_TRUE(again.data.eval_file.empty());
 }
 
 TEST(Recipe, TheLoraSectionSwitchesLoraOn) {
@@ -208,14 +249,14 @@ TEST(Recipe, DtypesAcceptHuggingFacesNames) {
 
 TEST(Recipe, AliasesStandForWhatTheyName) {
   Recipe recipe = parse_recipe("model: {path: &name tiny}\ndata: {train_file: *name}\n", "");
-  EXPECT_EQ(recipe.data.train_file, "tiny");
+  EXPECT_EQ(recipe.data.train_file.at(0).path, "tiny");
 }
 
 TEST(Recipe, WindowsLineEndsAndByteOrderMarkAreFine) {
   Recipe recipe =
       parse_recipe("\xEF\xBB\xBFmodel:\r\n  path: tiny\r\ndata:\r\n  train_file: b\xC3\xA9\r\n", "");
   EXPECT_EQ(recipe.model.path, "tiny");
-  EXPECT_EQ(recipe.data.train_file, "b\xC3\xA9");
+  EXPECT_EQ(recipe.data.train_file.at(0).path, "b\xC3\xA9");
 }
 
 TEST(Recipe, InputsAreRelativeToTheRecipe) {
@@ -224,12 +265,12 @@ TEST(Recipe, InputsAreRelativeToTheRecipe) {
   std::ofstream(folder / "demo.yml") << kSmallest;
   Recipe recipe = read_recipe(folder / "demo.yml");
   EXPECT_EQ(recipe.model.path, (folder / "tiny").string());
-  EXPECT_EQ(recipe.data.train_file, (folder / "train.jsonl").string());
+  EXPECT_EQ(recipe.data.train_file.at(0).path, (folder / "train.jsonl").string());
   EXPECT_EQ(recipe.output_dir, "runs/out");
   Recipe elsewhere =
       read_recipe(folder / "demo.yml", {"model.path=org/tiny", "data.train_file=/data/t.jsonl"});
   EXPECT_EQ(elsewhere.model.path, "org/tiny");
-  EXPECT_EQ(elsewhere.data.train_file, "/data/t.jsonl");
+  EXPECT_EQ(elsewhere.data.train_file.at(0).path, "/data/t.jsonl");
   fs::remove_all(folder);
 }
 
@@ -238,7 +279,7 @@ TEST(Recipe, WrittenInputsAreAbsolute) {
   Recipe recipe = parse_recipe(kSmallest, "recipes/../recipes/demo.yml");
   std::string written = recipe_to_yaml(recipe);
   std::string expected = (fs::current_path() / "recipes/train.jsonl").string();
-  EXPECT_EQ(parse_recipe(written, "runs/out/recipe.yml").data.train_file, expected);
+  EXPECT_EQ(parse_recipe(written, "runs/out/recipe.yml").data.train_file.at(0).path, expected);
   EXPECT_EQ(recipe_to_json(recipe)["data"]["train_file"], "recipes/train.jsonl");
 }
 

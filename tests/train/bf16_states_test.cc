@@ -47,7 +47,7 @@ TEST(Bf16States, TheBytesOfAParameter) {
     for (bool lora : {false, true}) {
       Recipe recipe = recipe_with(one.dtype, one.states, lora);
       ModelSpec spec = locate_model(recipe.model.path).spec;
-      std::vector<Program> programs = compile_training(recipe, spec);
+      std::vector<Program> programs = compile_training(recipe, spec, recipe_limits(recipe, spec));
       Plan plan;
       plan.phases.resize(1);
       plan.phases[0].program = programs[0];

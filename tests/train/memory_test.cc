@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/rng.h"
+#include "data/data_limits.h"
 #include "data/synthetic.h"
 #include "support/small_llama.h"
 #include "support/temporary_folder.h"
@@ -69,12 +70,11 @@ void run_all_phases(TrainFixture& fixture, const std::filesystem::path& folder) 
   int64_t vocabulary = fixture.spec.vocabulary;
   Batch batch = random_batch({recipe.training.per_device_train_batch_size, length, vocabulary}, 1);
   fixture.runner.run_step({batch, batch}, 0, 10);
-  Dataset dataset;
+  std::vector<Example> examples;
   for (int64_t i = 0; i < recipe.training.per_device_eval_batch_size; ++i) {
-    Batch one = random_batch({1, length, vocabulary}, static_cast<uint64_t>(i));
-    dataset.add({one.ids, one.targets});
+    examples.push_back(random_example({1, length, vocabulary}, static_cast<uint64_t>(i)));
   }
-  fixture.runner.evaluate(dataset);
+  fixture.runner.evaluate(make_dataset(examples), evaluation_batches(recipe));
   if (recipe.lora) {
     save_adapter(fixture.executor, recipe, fixture.spec, folder);
   } else {
@@ -202,12 +202,12 @@ TEST(Memory, SplittingIntoMicroBatchesChangesNothing) {
       recipe.training.per_device_train_batch_size = size;
       std::vector<std::vector<Batch>> steps(4);
       for (uint64_t step = 0; step < steps.size(); ++step) {
-        Dataset dataset;
+        std::vector<Example> made;
         for (uint64_t i = 0; i < 8; ++i) {
           // Different lengths: micro-batches have different numbers of targets.
-          Batch one = random_batch({1, 3 + static_cast<int64_t>(i) * 2, 97}, 100 * step + i);
-          dataset.add({one.ids, one.targets});
+          made.push_back(random_example({1, 3 + static_cast<int64_t>(i) * 2, 97}, 100 * step + i));
         }
+        Dataset dataset = make_dataset(made);
         for (int64_t first = 0; first < 8; first += size) {
           std::vector<int64_t> examples;
           for (int64_t i = first; i < first + size; ++i) {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "data/data_limits.h"
+#include "data/synthetic.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
 #include "text/tokenizer.h"
@@ -36,9 +38,8 @@ double loss_on_story(const std::filesystem::path& folder, const Tokenizer& token
   recipe.training.per_device_train_batch_size = 1;
   recipe.training.per_device_eval_batch_size = 1;
   TrainFixture fixture(recipe);
-  Dataset dataset;
-  dataset.add(make_example(tokens_of(tokenizer, kStory), 0));
-  return fixture.runner.evaluate(dataset).loss;
+  Dataset dataset = make_dataset({make_example(tokens_of(tokenizer, kStory), 0)});
+  return fixture.runner.evaluate(dataset, evaluation_batches(recipe)).loss;
 }
 
 std::string greedy_text(const std::filesystem::path& folder, const Tokenizer& tokenizer, int64_t new_tokens) {

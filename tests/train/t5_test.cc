@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "data/data_limits.h"
 #include "data/synthetic.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
@@ -31,12 +32,11 @@ TEST(EncoderDecoder, PlannedIsAllocatedIsTouched) {
     TrainFixture fixture(recipe, {}, false);
     Batch batch = random_batch({4, 6, fixture.spec.vocabulary, 15}, 1);
     fixture.runner.run_step({batch}, 0, 10);
-    Dataset dataset;
+    std::vector<Example> examples;
     for (uint64_t i = 0; i < 4; ++i) {
-      Batch one = random_batch({1, 6, fixture.spec.vocabulary, 15}, i);
-      dataset.add({one.ids, one.targets, one.source_ids});
+      examples.push_back(random_example({1, 6, fixture.spec.vocabulary, 15}, i));
     }
-    fixture.runner.evaluate(dataset);
+    fixture.runner.evaluate(make_dataset(examples), evaluation_batches(recipe));
     if (lora) {
       save_adapter(fixture.executor, recipe, fixture.spec, folder.path());
     } else {
@@ -64,12 +64,12 @@ std::vector<double> losses(const Recipe& recipe, int64_t split) {
   TrainFixture fixture(recipe);
   std::vector<double> values;
   for (int64_t step = 0; step < 4; ++step) {
-    Dataset dataset;
+    std::vector<Example> made;
     for (int64_t i = 0; i < 4; ++i) {
       auto seed = static_cast<uint64_t>(10 * step + i);
-      Batch one = random_batch({1, 2 + i, fixture.spec.vocabulary, 14 - 4 * i}, seed);
-      dataset.add({one.ids, one.targets, one.source_ids});
+      made.push_back(random_example({1, 2 + i, fixture.spec.vocabulary, 14 - 4 * i}, seed));
     }
+    Dataset dataset = make_dataset(made);
     std::vector<Batch> micro_batches;
     for (int64_t first = 0; first < 4; first += split) {
       std::vector<int64_t> examples;

@@ -26,12 +26,13 @@ void train_until_the_card_fails(const std::filesystem::path& output) {
   recipe.training.max_steps = 400;
   recipe.logging.logging_steps = 1;
   LocatedModel model = locate_model_files(recipe.model.path);
-  TrainInputs inputs{recipe, model, {}, std::nullopt};
+  std::vector<Example> examples;
   for (int i = 0; i < 64; ++i) {
     std::vector<int32_t> ids = {1, 2, 3, 4};
     ids[2] = i == 63 ? 1'000'000'000 : 3;
-    inputs.train_data.add({ids, {2, 3, 4, 5}});
+    examples.push_back({ids, {2, 3, 4, 5}});
   }
+  TrainInputs inputs{recipe, model, {.train = make_dataset(examples), .eval = std::nullopt}};
   CudaBackend backend;
   Plan plan = plan_training(recipe, model.spec, backend);
   Silent observer;

@@ -1,0 +1,35 @@
+// The largest batches that a run can meet: what its programs are planned for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "model/model_spec.h"
+#include "recipe/recipe.h"
+
+namespace snug {
+
+struct BatchLimits {
+  int64_t sequences = 0;
+  int64_t tokens = 0;         // of all sequences together; behind an encoder, of the answers
+  int64_t source_tokens = 0;  // that an encoder reads
+};
+
+struct RunLimits {
+  BatchLimits train;
+  BatchLimits evaluate;
+};
+
+// Every sequence as long as the recipe allows: what is known without the data.
+RunLimits recipe_limits(const Recipe& recipe, const ModelSpec& spec);
+
+// The limits of a recipe that may differ in its batch sizes; empty where only the recipe is known.
+using LimitsOf = std::function<RunLimits(const Recipe&)>;
+
+// The longest sequence that the decoder gets: of a model with an encoder, the answer.
+int64_t decoder_length(const Recipe& recipe, bool has_encoder);
+
+// A micro-batch that is filled with as many sequences as fit holds no more than this, so that the plan knows.
+int64_t packed_sequences(const Recipe& recipe, bool has_encoder);
+
+}  // namespace snug

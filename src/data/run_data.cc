@@ -1,0 +1,123 @@
+// The recipe's data section, carried out.
+#include "data/run_data.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "data/token_store.h"
+
+namespace snug {
+namespace {
+
+void check_table(const TokenTable& table, const DataModel& model) {
+  if (table.facts().vocabulary > model.vocabulary) {
+    throw bad_input(fmt::format(
+        "{}: the tokenizer has {} tokens, but the model's vocabulary is {}; tokenizer and model do "
+        "not belong together",
+        model.folder.string(), table.facts().vocabulary, model.vocabulary));
+  }
+}
+
+void check_not_empty(const Dataset& dataset, const DataSection& data) {
+  if (dataset.size() > 0) {
+    return;
+  }
+  const TruncationCounts& counts = dataset.truncation();
+  throw bad_input(fmt::format(
+      "{}: no example is left: data.max_length ({}) {}. Raise it, or set data.truncation_side to left.",
+      dataset.parts().front().table->facts().files, data.max_length,
+      counts.dropped_long > 0 ? "is shorter than every row, and data.truncation is drop"
+                              : "cuts away all that would be learned"));
+}
+
+Dataset assemble(TokenStore& store, const std::vector<DataFile>& files, const Recipe& recipe,
+                 const DataModel& model) {
+  Dataset dataset;
+  for (const DataFile& file : files) {
+    std::shared_ptr<const TokenTable> table = store.get(file.path);
+    check_table(*table, model);
+    dataset.add(std::move(table), length_limits(recipe.data), file.weight);
+  }
+  check_not_empty(dataset, recipe.data);
+  return dataset;
+}
+
+void add_count(std::string& text, int64_t count, const std::string& what) {
+  if (count > 0) {
+    text += fmt::format("; {} {}", format_count(count), what);
+  }
+}
+
+}  // namespace
+
+TokenizeOptions tokenize_options(const DataSection& data, const DataModel& model) {
+  return {.format = data.format,
+          .columns = {.prompt_template = data.prompt_template,
+                      .completion = data.completion_column,
+                      .system = data.system_column},
+          .encoding = {.train_on = data.train_on, .decoder_start_id = model.decoder_start_id},
+          .chat_template = data.chat_template,
+          .model_folder = model.folder,
+          .on_bad_row = data.on_bad_row,
+          .max_rows = data.max_samples};
+}
+
+LengthLimits length_limits(const DataSection& data) {
+  return {.truncation = data.truncation,
+          .side = data.truncation_side,
+          .max_length_tokens = data.max_length,
+          .max_target_tokens = data.max_target_length};
+}
+
+RunData load_run_data(const Recipe& recipe, const DataModel& model, const DataObserver& observer) {
+  const DataSection& data = recipe.data;
+  TokenStore store(tokenize_options(data, model), data.cache_dir, observer);
+  RunData run{assemble(store, data.train_file, recipe, model), std::nullopt};
+  if (!data.eval_file.empty()) {
+    std::vector<DataFile> files;
+    for (const std::string& path : data.eval_file) {
+      files.push_back({path});
+    }
+    run.eval = assemble(store, files, recipe, model);
+  } else if (data.eval_split > 0) {
+    run.eval = run.train.split_off(data.eval_split, static_cast<uint64_t>(data.split_seed));
+    if (run.train.size() == 0 || run.eval->size() == 0) {
+      throw bad_input(
+          fmt::format("data.eval_split is {}, which leaves {} examples to train on and {} to evaluate with: "
+                      "neither may be "
+                      "0",
+                      data.eval_split, run.train.size(), run.eval->size()));
+    }
+  }
+  return run;
+}
+
+std::string describe(const Dataset& dataset) {
+  std::string text;
+  for (const Dataset::Part& part : dataset.parts()) {
+    const TableFacts& facts = part.table->facts();
+    text += fmt::format("{}{}: {}{}{}", text.empty() ? "" : "; ", facts.files, facts.format,
+                        facts.chat_template.empty() ? "" : ", by the chat template " + facts.chat_template,
+                        part.weight == 1 ? "" : fmt::format(", {:g} times an epoch", part.weight));
+    add_count(text, facts.nothing_learned.count, "rows left out, nothing to learn in them");
+    add_count(text, facts.bad_rows,
+              "bad rows skipped, the first at " + (facts.bad.empty() ? "" : facts.bad.front()));
+  }
+  text += fmt::format("; {} examples, {} tokens, {} of them learned", format_count(dataset.size()),
+                      format_count(dataset.total_tokens()), format_count(dataset.total_learned()));
+  const TruncationCounts& counts = dataset.truncation();
+  const LengthLimits& limits = dataset.parts().front().limits;
+  add_count(text, counts.cut_examples,
+            fmt::format("cut to {} tokens ({} tokens lost)", format_count(limits.max_length_tokens),
+                        format_count(counts.cut_tokens)));
+  add_count(text, counts.split_rows, "split, being too long");
+  add_count(text, counts.dropped_long, "dropped, being too long");
+  add_count(text, counts.nothing_learned, "dropped, all that was to be learned being cut away");
+  return text;
+}
+
+}  // namespace snug

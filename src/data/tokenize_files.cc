@@ -1,0 +1,242 @@
+// The road from files to tokens.
+#include "data/tokenize_files.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/threads.h"
+#include "data/row_findings.h"
+#include "data/row_parser.h"
+#include "data/source.h"
+#include "recipe/choices.h"
+#include "text/chat_template.h"
+
+namespace snug {
+namespace {
+
+// Small enough that many threads' chunks stay small together, large enough that a thread is busy for a while.
+constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr int64_t kChunksPerThread = 4;
+
+bool is_plain_text(const SourceFile& file) {
+  return file.kind == FileKind::paragraphs || file.kind == FileKind::text_lines;
+}
+
+RowFormat format_of(const RowChunk& first, const TokenizeOptions& options) {
+  bool by_columns = !options.columns.completion.empty();
+  if (is_plain_text(*first.file) &&
+      (by_columns || (options.format != DataFormat::automatic && options.format != DataFormat::text))) {
+    throw bad_input(
+        fmt::format("{}: plain text has no prompts; set data.format to text, or give the data as JSONL",
+                    first.file->path.string()));
+  }
+  if (by_columns) {
+    return row_format_from_columns(options.columns);
+  }
+  return options.format == DataFormat::automatic ? detect_row_format(first)
+                                                 : named_row_format(name_of(options.format));
+}
+
+// The template that the recipe names; else the model's own for rows that need one. Plain pairs are laid end
+// to end unless the recipe asks for a template.
+std::optional<ChatTemplate> template_for(const TokenizeOptions& options, RowFormatKind kind) {
+  if (options.encoding.decoder_start_id || options.chat_template == "none") {
+    return std::nullopt;
+  }
+  if (!options.chat_template.empty()) {
+    return load_chat_template(options.chat_template, options.model_folder);
+  }
+  bool has_roles = kind == RowFormatKind::messages || kind == RowFormatKind::conversations;
+  if (!has_roles && kind != RowFormatKind::instruction) {
+    return std::nullopt;
+  }
+  std::optional<ChatTemplate> own = find_chat_template(options.model_folder);
+  if (!own && kind == RowFormatKind::instruction) {
+    return load_chat_template("alpaca", options.model_folder);
+  }
+  return own;
+}
+
+// A row after a thread had it.
+struct TokenizedRow {
+  RowPlace place;
+  Example example;
+  RowFindings findings;
+  std::string problem;  // why it cannot be used; "" if it can
+};
+
+class FileTokenizer {
+ public:
+  FileTokenizer(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
+                const TokenizeOptions& options, TokenCacheWriter& writer)
+      : source_(files, {.kind = std::nullopt, .chunk_bytes = kChunkBytes}),
+        tokenizer_(tokenizer),
+        options_(options),
+        writer_(writer) {}
+
+  void run(const DataObserver& observer) {
+    std::vector<RowChunk> chunks = next_chunks(1);
+    RowFormat format = format_of(chunks.front(), options_);
+    std::optional<ChatTemplate> chat = template_for(options_, format.kind);
+    RowEncoder encoder(tokenizer_, chat ? &*chat : nullptr, options_.encoding);
+    facts_.files = name_of_files(source_.files());
+    facts_.format = format.description;
+    facts_.chat_template = chat ? chat->name() : "";
+    DataProgress progress{.stage = "tokenizing " + facts_.files, .total_bytes = source_.total_bytes()};
+    while (!chunks.empty() && !is_full()) {
+      add(chunks, tokenize(chunks, format, encoder));
+      progress.rows = facts_.rows;
+      progress.done_bytes = source_.consumed_bytes();
+      observer(progress);
+      chunks = next_chunks(kChunksPerThread * thread_count());
+    }
+    finish();
+  }
+
+ private:
+  bool is_full() const { return options_.max_rows > 0 && facts_.rows >= options_.max_rows; }
+
+  std::vector<RowChunk> next_chunks(int64_t count) {
+    std::vector<RowChunk> chunks;
+    while (std::ssize(chunks) < count) {
+      std::optional<RowChunk> chunk = source_.next();
+      if (!chunk) {
+        break;
+      }
+      chunks.push_back(std::move(*chunk));
+    }
+    return chunks;
+  }
+
+  // The rows of each chunk in their order, broken ones among them.
+  std::vector<std::vector<TokenizedRow>> tokenize(const std::vector<RowChunk>& chunks,
+                                                  const RowFormat& format, const RowEncoder& encoder) const {
+    std::vector<std::vector<TokenizedRow>> results(chunks.size());
+    std::vector<std::exception_ptr> failures(chunks.size());
+#pragma omp parallel for schedule(dynamic) num_threads(thread_count())
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      try {
+        results[i] = tokenize_chunk(chunks[i], format, encoder);
+      } catch (...) {  // must not leave the loop's threads; thrown again below
+        failures[i] = std::current_exception();
+      }
+    }
+    for (const std::exception_ptr& failure : failures) {
+      if (failure) {
+        std::rethrow_exception(failure);
+      }
+    }
+    return results;
+  }
+
+  std::vector<TokenizedRow> tokenize_chunk(const RowChunk& chunk, const RowFormat& format,
+                                           const RowEncoder& encoder) const {
+    ParsedChunk parsed = RowParser(format).parse(chunk);
+    std::vector<TokenizedRow> rows;
+    rows.reserve(parsed.rows.size() + parsed.bad.size());
+    auto bad = parsed.bad.begin();
+    auto add_bad_before = [&](int64_t row) {
+      for (; bad != parsed.bad.end() && bad->place.row < row; ++bad) {
+        rows.push_back({.place = bad->place, .example = {}, .findings = {}, .problem = bad->reason});
+      }
+    };
+    for (DataRow& row : parsed.rows) {
+      add_bad_before(row.place.row);
+      TokenizedRow result{.place = row.place, .example = {}, .findings = {}, .problem = {}};
+      try {
+        result.example = encoder.encode(row);
+        result.findings = inspect_row(row, result.example, tokenizer_);
+      } catch (const Error& error) {
+        result.problem = error.what();
+      }
+      rows.push_back(std::move(result));
+    }
+    add_bad_before(std::numeric_limits<int64_t>::max());
+    return rows;
+  }
+
+  void add(const std::vector<RowChunk>& chunks, const std::vector<std::vector<TokenizedRow>>& results) {
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      for (const TokenizedRow& row : results[i]) {
+        if (is_full()) {
+          return;
+        }
+        ++facts_.rows;
+        std::string place = fmt::format("{}:{}", chunks[i].file->path.string(), row.place.line);
+        if (row.problem.empty()) {
+          add(row, place);
+        } else {
+          refuse(fmt::format("{}: {}", place, row.problem));
+        }
+      }
+    }
+  }
+
+  void add(const TokenizedRow& row, const std::string& place) {
+    if (row.findings.empty_answer) {
+      facts_.empty_answers.add(place);
+    }
+    if (row.findings.wrong_role_order) {
+      facts_.wrong_role_order.add(place);
+    }
+    if (row.findings.without_end) {
+      facts_.without_end.add(place);
+    }
+    if (!writer_.add(row.example)) {
+      facts_.nothing_learned.add(place);
+    }
+  }
+
+  void refuse(const std::string& place_and_reason) {
+    if (options_.on_bad_row == OnBadRow::stop) {
+      throw bad_row_error(place_and_reason);
+    }
+    if (facts_.bad.size() < kShownBadRows) {
+      facts_.bad.push_back(place_and_reason);
+    }
+    ++facts_.bad_rows;
+  }
+
+  void finish() {
+    if (writer_.rows() == 0) {
+      throw bad_input(fmt::format(
+          "{}: none of its {} rows has anything to learn: they are empty, or have no answers. Check the "
+          "columns, data.format and data.train_on.{}",
+          source_.files().front().string(), format_count(facts_.rows),
+          facts_.bad.empty() ? "" : " The first row that was skipped: " + facts_.bad.front()));
+    }
+    facts_.vocabulary = tokenizer_.vocabulary_size();
+    facts_.decoder_start_id = options_.encoding.decoder_start_id.value_or(0);
+    facts_.end_id = tokenizer_.eos_id().value_or(-1);
+    writer_.finish(std::move(facts_));
+  }
+
+  RowSource source_;
+  const Tokenizer& tokenizer_;
+  const TokenizeOptions& options_;
+  TokenCacheWriter& writer_;
+  TableFacts facts_;
+};
+
+}  // namespace
+
+Error bad_row_error(const std::string& place_and_reason) {
+  return bad_input(place_and_reason + ". Mend the row, or set data.on_bad_row to skip.");
+}
+
+void tokenize_files(const std::vector<std::filesystem::path>& files, const Tokenizer& tokenizer,
+                    const TokenizeOptions& options, TokenCacheWriter& writer, const DataObserver& observer) {
+  FileTokenizer(files, tokenizer, options, writer).run(observer);
+}
+
+std::string name_of_files(const std::vector<std::filesystem::path>& files) {
+  std::string name = files.front().filename().string();
+  return files.size() == 1 ? name : fmt::format("{} and {} more files", name, files.size() - 1);
+}
+
+}  // namespace snug
