@@ -62,7 +62,8 @@ def make_entry(rng, animal, place, thing):
         f"Day {day}. Wind {rng.choice(WINDS)}, {rng.choice(STRENGTHS)}. {animal.capitalize()} {rng.choice(DUTIES)}. "
         f"{PLACE_REPORTS[place]} {THING_REPORTS[thing]} {rng.choice(CLOSINGS)}"
     )
-    return {"prompt": f"Log: {animal}, {place}, {thing}\n", "completion": completion}
+    return {"messages": [{"role": "user", "content": f"Log: {animal}, {place}, {thing}"},
+                         {"role": "assistant", "content": completion}]}
 
 
 def make_entries(rng, count):

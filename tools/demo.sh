@@ -22,15 +22,18 @@ for prompt in "Once upon a time" "${prompts[0]}"; do
   run generate "$model" --prompt "$prompt" --max-new-tokens 60
 done
 
-say "2. What fine-tuning it will take, to the byte, before anything is loaded"
+say "2. What training will see: conversations, by the model's own tokenizer and chat template"
+run data recipes/ship_log.yml
+
+say "3. What fine-tuning it will take, to the byte, before anything is loaded"
 run plan recipes/ship_log.yml --memory 2GB
 
-say "3. Fine-tuning with LoRA: three words in, a ship's log out"
+say "4. Fine-tuning with LoRA: three words in, a ship's log out"
 run train recipes/ship_log.yml --memory 2GB
 
-say "4. The same prompts, with the adapter"
+say "5. The same prompts, with the adapter"
 for prompt in "${prompts[@]}"; do
-  run generate "$model" --adapter runs/ship_log --prompt "$prompt"$'\n' --max-new-tokens 80
+  run generate "$model" --adapter runs/ship_log --chat --prompt "$prompt" --max-new-tokens 80
 done
 
 say "The adapter in runs/ship_log is a PEFT folder: other tools load it as it is."

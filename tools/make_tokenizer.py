@@ -53,7 +53,7 @@ def read_texts():
         with open(DATA / name, encoding="utf-8") as file:
             for line in file:
                 row = json.loads(line)
-                yield row["text"] if "text" in row else row["prompt"] + row["completion"]
+                yield row["text"] if "text" in row else "\n".join(turn["content"] for turn in row["messages"])
 
 
 def train():

@@ -13,6 +13,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "model/locate.h"
+#include "text/chat_template.h"
 #include "text/stream_decoder.h"
 #include "train/generator.h"
 #include "train/output.h"
@@ -25,6 +26,9 @@ struct GenerateArguments {
   std::string model;
   std::string adapter;
   std::string prompt;
+  bool chat = false;
+  std::string system;
+  std::string chat_template;
   std::string memory;
   std::string dtype;
   std::string logits_file;
@@ -69,12 +73,28 @@ Prompt prompt_for_encoder(const GenerateArguments& arguments, const Tokenizer& t
   return prompt;
 }
 
+// The text that the model would have read before an answer while it was trained.
+std::string chat_text(const GenerateArguments& arguments) {
+  Json messages = Json::array();
+  if (!arguments.system.empty()) {
+    messages.push_back({{"role", "system"}, {"content", arguments.system}});
+  }
+  messages.push_back({{"role", "user"}, {"content", arguments.prompt}});
+  ChatOptions options;
+  options.add_generation_prompt = true;
+  return load_chat_template(arguments.chat_template, arguments.model).render(messages, options);
+}
+
 Prompt make_prompt(const GenerateArguments& arguments, const Tokenizer& tokenizer, const ModelSpec& spec) {
   if (spec.has_encoder()) {
+    if (arguments.chat) {
+      throw bad_input("--chat is for models without an encoder: give the text itself with --prompt");
+    }
     return prompt_for_encoder(arguments, tokenizer, spec);
   }
-  std::vector<int32_t> tokens = tokenizer.opening_ids();
-  std::vector<int32_t> text = tokenizer.encode(arguments.prompt);
+  // Templates write their own opening tokens.
+  std::vector<int32_t> tokens = arguments.chat ? std::vector<int32_t>() : tokenizer.opening_ids();
+  std::vector<int32_t> text = tokenizer.encode(arguments.chat ? chat_text(arguments) : arguments.prompt);
   tokens.insert(tokens.end(), text.begin(), text.end());
   if (tokens.empty()) {
     if (!tokenizer.bos_id()) {
@@ -186,6 +206,11 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_option("model", arguments->model, "A model's folder")->required();
   command->add_option("--adapter", arguments->adapter, "A PEFT adapter folder, such as a run's output_dir");
   command->add_option("--prompt", arguments->prompt, "The text to go on from")->required();
+  command->add_flag("--chat", arguments->chat,
+                    "The prompt is a user's message: the model's chat template makes the text of it");
+  command->add_option("--system", arguments->system, "With --chat: the system message");
+  command->add_option("--chat-template", arguments->chat_template,
+                      "With --chat: another template, as in data.chat_template");
   command->add_option("--max-new-tokens", arguments->sampling.max_new_tokens, "How many tokens at most")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command
@@ -205,7 +230,8 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(
       "\nExamples:\n  snug generate models/tiny-story --prompt \"Once upon a time\"\n"
-      "  snug generate models/tiny-story --adapter runs/ship_log --prompt \"Log: fox, river, lantern\" \\\n"
+      "  snug generate models/tiny-story --adapter runs/ship_log --chat --prompt \"Log: fox, river, "
+      "lantern\" \\\n"
       "      --temperature 0.8 --top-p 0.95 --seed 7");
   command->callback([arguments, &action] { action = [arguments] { return generate_command(*arguments); }; });
 }

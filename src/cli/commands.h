@@ -18,6 +18,7 @@ using Action = std::function<int()>;
 
 void add_inspect_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
+void add_data_command(CLI::App& app, Action& action);
 void add_train_command(CLI::App& app, Action& action);
 void add_generate_command(CLI::App& app, Action& action);
 void add_synth_command(CLI::App& app, Action& action);

@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   snug::Action action;
   snug::add_inspect_command(app, action);
   snug::add_plan_command(app, action);
+  snug::add_data_command(app, action);
   snug::add_train_command(app, action);
   snug::add_generate_command(app, action);
   snug::add_synth_command(app, action);

@@ -9,8 +9,9 @@
 namespace snug {
 namespace {
 
-// How much is read from the tables before its pages are let go.
-constexpr int64_t kReleaseTokens = int64_t{4} << 20;
+// How many examples are read from the tables before their pages are let go. The system may map 2 MiB around
+// every page that is touched, so that the examples count, and hardly their lengths.
+constexpr int64_t kReleaseExamples = 64;
 
 }  // namespace
 
@@ -92,12 +93,12 @@ BatchSequence::Step BatchSequence::make_step(int64_t step) {
   int64_t begin = (step - first_step) * options_.accumulation_steps;
   int64_t end = std::min(begin + options_.accumulation_steps, batches_.size());
   for (int64_t index = begin; index < end; ++index) {
-    const Batch& batch = result.batches.emplace_back(make_batch(dataset_, batches_.batch(index)));
-    unreleased_tokens_ += batch.tokens() + batch.source_tokens();
+    result.batches.push_back(make_batch(dataset_, batches_.batch(index)));
+    unreleased_examples_ += result.batches.back().sequences();
   }
-  if (unreleased_tokens_ >= kReleaseTokens) {
+  if (unreleased_examples_ >= kReleaseExamples) {
     dataset_.release();
-    unreleased_tokens_ = 0;
+    unreleased_examples_ = 0;
   }
   return result;
 }

@@ -15,6 +15,9 @@ namespace {
 // Keeps the draws of splitting apart from those of other users of the same seed.
 constexpr uint64_t kSplitStream = 0x73706c69;
 
+// Rows that are cut are looked at; so many, before their pages are let go.
+constexpr int64_t kReleaseRows = 4096;
+
 int64_t target_limit(const LengthLimits& limits) {
   return limits.max_target_tokens > 0 ? limits.max_target_tokens : limits.max_length_tokens;
 }
@@ -47,6 +50,9 @@ void Dataset::add(std::shared_ptr<const TokenTable> table, const LengthLimits& l
   has_sources_ = pairs;
   Part part{.table = std::move(table), .limits = limits, .weight = weight, .first = size()};
   for (int64_t row = 0; row < part.table->rows(); ++row) {
+    if (row % kReleaseRows == 0) {
+      part.table->release_words();
+    }
     if (pairs) {
       add_pair(part, row);
     } else {
@@ -165,6 +171,9 @@ int64_t Dataset::learned_tokens(int64_t index) const {
 int64_t Dataset::total_learned() const {
   int64_t total = 0;
   for (int64_t i = 0; i < size(); ++i) {
+    if (i % kReleaseRows == 0) {
+      release();
+    }
     total += learned_tokens(i);
   }
   release();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -52,7 +53,16 @@ void add_count(std::string& text, int64_t count, const std::string& what) {
   }
 }
 
+bool has_bad_rows(const Dataset& dataset) {
+  return std::any_of(dataset.parts().begin(), dataset.parts().end(),
+                     [](const Dataset::Part& part) { return part.table->facts().bad_rows > 0; });
+}
+
 }  // namespace
+
+bool has_bad_rows(const RunData& data) {
+  return has_bad_rows(data.train) || (data.eval && has_bad_rows(*data.eval));
+}
 
 TokenizeOptions tokenize_options(const DataSection& data, const DataModel& model) {
   return {.format = data.format,

@@ -24,6 +24,8 @@ struct RunData {
   std::optional<Dataset> eval;
 };
 
+bool has_bad_rows(const RunData& data);
+
 // Tokenizes what is not in the cache. Throws bad_input for anything that would fail later.
 RunData load_run_data(const Recipe& recipe, const DataModel& model, const DataObserver& observer);
 

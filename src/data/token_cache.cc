@@ -115,7 +115,11 @@ void TokenCacheWriter::flush() {
 }
 
 Finding TokenCacheWriter::find_duplicates() const {
-  std::vector<uint64_t> sorted(hashes_.begin(), hashes_.end());
+  std::vector<uint64_t> sorted;
+  sorted.reserve(hashes_.size());
+  for (const std::vector<uint64_t>& block : hashes_.blocks()) {
+    sorted.insert(sorted.end(), block.begin(), block.end());
+  }
   std::sort(sorted.begin(), sorted.end());
   std::unordered_set<uint64_t> repeated;
   Finding found;
@@ -126,10 +130,13 @@ Finding TokenCacheWriter::find_duplicates() const {
     }
   }
   std::unordered_set<uint64_t> seen;
-  for (size_t row = 0; row < hashes_.size() && found.count > 0; ++row) {
-    if (repeated.contains(hashes_[row]) && !seen.insert(hashes_[row]).second) {
-      found.first = fmt::format("row {}", format_count(static_cast<int64_t>(row) + 1));
-      break;
+  int64_t row = 0;
+  for (const std::vector<uint64_t>& block : hashes_.blocks()) {
+    for (uint64_t hash : block) {
+      ++row;
+      if (found.first.empty() && repeated.contains(hash) && !seen.insert(hash).second) {
+        found.first = fmt::format("row {}", format_count(row));
+      }
     }
   }
   return found;
@@ -144,17 +151,12 @@ void TokenCacheWriter::finish(TableFacts facts) {
   header.words = written_words_;
   header.entries = static_cast<int64_t>(entries_.size());
   header.facts_bytes = static_cast<int64_t>(text.size());
-  // In pieces: there may be more entries than anyone wants to copy at once.
   Fingerprint index;
   int64_t offset = entries_begin(header);
-  std::vector<RowEntry> piece;
-  for (size_t first = 0; first < entries_.size(); first += kPendingWords) {
-    size_t last = std::min(first + kPendingWords, entries_.size());
-    piece.assign(entries_.begin() + static_cast<std::ptrdiff_t>(first),
-                 entries_.begin() + static_cast<std::ptrdiff_t>(last));
-    file_.write_at(offset, std::as_bytes(std::span(piece)));
-    index.add_bytes(raw(piece.data(), piece.size()));
-    offset += static_cast<int64_t>(piece.size() * sizeof(RowEntry));
+  for (const std::vector<RowEntry>& block : entries_.blocks()) {
+    file_.write_at(offset, std::as_bytes(std::span(block)));
+    index.add_bytes(raw(block.data(), block.size()));
+    offset += static_cast<int64_t>(block.size() * sizeof(RowEntry));
   }
   file_.write_at(offset, std::as_bytes(std::span(text)));
   index.add_bytes(text);

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "data/block_list.h"
 #include "data/example.h"
 #include "data/table_facts.h"
 #include "data/token_table.h"
@@ -34,8 +34,8 @@ class TokenCacheWriter {
   AtomicFile file_;
   std::vector<TokenWord> pending_;  // not yet written
   int64_t written_words_ = 0;
-  std::deque<RowEntry> entries_;  // in pieces: a growing array would need twice its memory
-  std::deque<uint64_t> hashes_;   // of the rows' words
+  BlockList<RowEntry> entries_;
+  BlockList<uint64_t> hashes_;  // of the rows' words
 };
 
 // Nothing if there is no such file, or it is not whole or not of this program's making: it is then to be made

@@ -142,7 +142,8 @@ std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
   Files files = find_data_files({fs::path(pattern).filename().string()}, fs::path(pattern).parent_path());
   fs::path folder = folder_for(files);
   make_cache_folder(folder);
-  fs::path path = folder / (key_of(files, fingerprints(files, folder)) + ".tokens");
+  std::vector<std::string> contents = fingerprints(files, folder);
+  fs::path path = folder / (key_of(files, contents) + ".tokens");
   if (std::shared_ptr<const TokenTable> table = open(path)) {
     return table;
   }
@@ -154,6 +155,12 @@ std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
   }
   TokenCacheWriter writer(path);
   tokenize_files(files, tokenizer(), options_, writer, observer_);
+  if (fingerprints(files, folder) != contents) {  // changed between the two times that they were read
+    fs::remove(path);
+    throw environment_error(
+        fmt::format("{}: changed while it was read. Wait until it is written, then start again.",
+                    files.front().parent_path().string()));
+  }
   std::shared_ptr<const TokenTable> table = open(path);
   if (!table) {
     throw environment_error(fmt::format(

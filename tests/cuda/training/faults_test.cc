@@ -28,9 +28,8 @@ void train_until_the_card_fails(const std::filesystem::path& output) {
   LocatedModel model = locate_model_files(recipe.model.path);
   std::vector<Example> examples;
   for (int i = 0; i < 64; ++i) {
-    std::vector<int32_t> ids = {1, 2, 3, 4};
-    ids[2] = i == 63 ? 1'000'000'000 : 3;
-    examples.push_back({ids, {2, 3, 4, 5}});
+    int32_t third = i == 63 ? 1'000'000'000 : 3;
+    examples.push_back({{{1, true}, {2, true}, {third, false}, {4, true}}});
   }
   TrainInputs inputs{recipe, model, {.train = make_dataset(examples), .eval = std::nullopt}};
   CudaBackend backend;

@@ -1,0 +1,82 @@
+// snug data RECIPE
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "cli/commands.h"
+#include "data/batch_sequence.h"
+#include "data/data_limits.h"
+#include "model/locate.h"
+#include "recipe/parse.h"
+#include "report/data_progress.h"
+#include "report/data_report.h"
+#include "train/trainer.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kShownTokens = 400;
+
+struct DataArguments {
+  RecipeArguments recipe;
+  int64_t examples = 2;
+  bool json = false;
+};
+
+// Evenly from the whole data.
+std::vector<RenderedExample> pick_examples(const Dataset& dataset, const Tokenizer& tokenizer,
+                                           int64_t count) {
+  std::vector<RenderedExample> examples;
+  for (int64_t i = 0; i < std::min(count, dataset.size()); ++i) {
+    int64_t index = i * dataset.size() / std::min(count, dataset.size());
+    examples.push_back(render_example(dataset, index, tokenizer, kShownTokens));
+  }
+  return examples;
+}
+
+int data_command(const DataArguments& arguments) {
+  Recipe recipe = read_recipe(arguments.recipe.path, all_overrides(arguments.recipe));
+  LocatedModel model = locate_model_files(recipe.model.path);
+  // All that is wrong is to be seen at once, so nothing stops at the first bad row.
+  Recipe tolerant = recipe;
+  tolerant.data.on_bad_row = OnBadRow::skip;
+  RunData data = [&] {
+    DataProgressLine progress;
+    return read_train_inputs(tolerant, model, [&](const DataProgress& now) { progress.show(now); }).data;
+  }();
+  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(model.folder);
+  DataReport report{
+      .recipe = recipe,
+      .data = data,
+      .limits = DataLimits(recipe, data.train, data.eval ? &*data.eval : nullptr)(recipe),
+      .total_steps = BatchSequence(data.train, training_batches(recipe, data.train)).total_steps(),
+      .examples = pick_examples(data.train, *tokenizer, arguments.examples)};
+  if (arguments.json) {
+    fmt::print("{}\n", data_report_json(report).dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", data_report(report, Style::for_stdout()));
+  }
+  bool stops = recipe.data.on_bad_row == OnBadRow::stop && has_bad_rows(data);
+  return stops ? kExitBadInput : kExitOk;
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<DataArguments>();
+  CLI::App* command =
+      app.add_subcommand("data", "What training will see: examples, lengths, what is cut, what looks wrong");
+  add_recipe_arguments(*command, arguments->recipe);
+  command->add_option("--examples", arguments->examples, "How many examples to show")
+      ->check(CLI::Range(0, 1000));
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->footer(
+      "\nTokenizes the data if that was not done yet; training then starts at once.\n"
+      "Exit code 2: there are rows at which training would stop.\n"
+      "\nExamples:\n  snug data recipes/ship_log.yml\n"
+      "  snug data recipes/ship_log.yml --set data.max_length=128 --examples 5");
+  command->callback([arguments, &action] { action = [arguments] { return data_command(*arguments); }; });
+}
+
+}  // namespace snug

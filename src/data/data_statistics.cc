@@ -1,0 +1,116 @@
+// Lengths and warnings.
+#include "data/data_statistics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace snug {
+namespace {
+
+constexpr int64_t kMostBins = 12;
+
+// 1, 2 or 5 times a power of ten: the smallest that needs no more than kMostBins bins for that range.
+int64_t bin_width(int64_t range) {
+  for (int64_t power = 1;; power *= 10) {
+    for (int64_t factor : {1, 2, 5}) {
+      if (range / (factor * power) < kMostBins) {
+        return factor * power;
+      }
+    }
+  }
+}
+
+// `lengths` in order. A few very long rows would squeeze all others into one bin, so they share the last.
+std::vector<LengthBin> make_bins(const std::vector<int64_t>& lengths, int64_t usual) {
+  int64_t width = bin_width(usual - lengths.front());
+  std::vector<LengthBin> bins;
+  auto begin = lengths.begin();
+  for (int64_t first = lengths.front() / width * width; begin != lengths.end(); first += width) {
+    bool is_tail = first > usual;
+    int64_t last = is_tail ? lengths.back() : first + width - 1;
+    auto end = std::upper_bound(begin, lengths.end(), last);
+    bins.push_back({first, last, end - begin});
+    begin = end;
+  }
+  return bins;
+}
+
+LengthStatistics statistics_of(std::vector<int64_t> lengths, int64_t limit) {
+  LengthStatistics result;
+  result.limit = limit;
+  result.rows = std::ssize(lengths);
+  if (lengths.empty()) {
+    return result;
+  }
+  std::sort(lengths.begin(), lengths.end());
+  auto total = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  result.mean = static_cast<double>(total) / static_cast<double>(lengths.size());
+  result.shortest = lengths.front();
+  result.median = lengths[lengths.size() / 2];
+  result.fits_99_percent = lengths[(lengths.size() * 99 + 99) / 100 - 1];
+  result.longest = lengths.back();
+  result.rows_too_long = lengths.end() - std::upper_bound(lengths.begin(), lengths.end(), limit);
+  result.bins = make_bins(lengths, result.fits_99_percent);
+  return result;
+}
+
+template <typename LengthOf>
+std::vector<int64_t> all_lengths(const Dataset& dataset, LengthOf length_of) {
+  std::vector<int64_t> lengths;
+  for (const Dataset::Part& part : dataset.parts()) {
+    for (int64_t row = 0; row < part.table->rows(); ++row) {
+      lengths.push_back(length_of(*part.table, row));
+    }
+  }
+  return lengths;
+}
+
+}  // namespace
+
+LengthStatistics length_statistics(const Dataset& dataset) {
+  const LengthLimits& limits = dataset.parts().front().limits;
+  bool apart = dataset.has_sources() && limits.max_target_tokens > 0;
+  return statistics_of(
+      all_lengths(dataset, [](const TokenTable& table, int64_t row) { return table.length(row); }),
+      apart ? limits.max_target_tokens : limits.max_length_tokens);
+}
+
+LengthStatistics source_length_statistics(const Dataset& dataset) {
+  return statistics_of(
+      all_lengths(dataset, [](const TokenTable& table, int64_t row) { return table.source_length(row); }),
+      dataset.parts().front().limits.max_length_tokens);
+}
+
+std::vector<DataWarning> data_warnings(const Dataset& dataset, OnBadRow on_bad_row) {
+  std::vector<DataWarning> warnings;
+  auto add = [&](const char* kind, const Finding& finding, std::string_view text) {
+    if (finding.count > 0) {
+      warnings.push_back({kind, std::string(text), finding.count, finding.first});
+    }
+  };
+  for (const Dataset::Part& part : dataset.parts()) {
+    const TableFacts& facts = part.table->facts();
+    Finding bad{facts.bad_rows, facts.bad.empty() ? "" : facts.bad.front()};
+    add("bad_rows", bad,
+        on_bad_row == OnBadRow::skip
+            ? "cannot be used and are skipped"
+            : "cannot be used: training stops at them, unless data.on_bad_row is skip");
+    add("nothing_learned", facts.nothing_learned, "have nothing to learn and are left out");
+    add("empty_answers", facts.empty_answers, "have an empty answer: the model learns to say nothing");
+    add("wrong_role_order", facts.wrong_role_order,
+        "have roles out of order: user and assistant take turns, the assistant last");
+    add("without_end", facts.without_end,
+        facts.chat_template.empty()
+            ? "do not end with an end token: the model does not learn to stop"
+            : fmt::format(
+                  "do not end with an end token, for the chat template {} writes none behind an answer: the "
+                  "model does not learn to stop",
+                  facts.chat_template));
+    add("duplicates", facts.duplicates, "say the same as a row before them");
+  }
+  return warnings;
+}
+
+}  // namespace snug

@@ -1,0 +1,255 @@
+// The data on a terminal.
+#include "report/data_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/utf8.h"
+#include "data/data_statistics.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kHistogramCharacters = 40;
+
+std::string histogram_bar(int64_t rows, int64_t most) {
+  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  int64_t eighths = most > 0 ? (rows * kHistogramCharacters * 8 + most - 1) / most : 0;
+  std::string text;
+  for (int64_t i = 0; i < eighths / 8; ++i) {
+    text += "█";
+  }
+  return text + kEighths[eighths % 8];
+}
+
+std::string histogram(const LengthStatistics& lengths, const Style& style) {
+  int64_t most = 0;
+  for (const LengthBin& bin : lengths.bins) {
+    most = std::max(most, bin.rows);
+  }
+  size_t width = format_count(lengths.longest).size();
+  std::string text;
+  for (const LengthBin& bin : lengths.bins) {
+    bool has_limit = lengths.limit >= bin.first && lengths.limit <= bin.last;
+    bool beyond = bin.first > lengths.limit;
+    std::string bar = pad_right(histogram_bar(bin.rows, most), kHistogramCharacters);
+    text += fmt::format("  {} – {} │{} {}{}\n", pad_left(format_count(bin.first), width),
+                        pad_left(format_count(bin.last), width), beyond ? style.bad(bar) : style.accent(bar),
+                        pad_left(format_count(bin.rows), 10),
+                        has_limit ? style.dim("  ◀ the recipe's limit") : "");
+  }
+  return text;
+}
+
+std::string length_lines(const std::string& title, const LengthStatistics& lengths, const Style& style) {
+  std::string text = fmt::format("\n  {} (mean {:.0f}, median {})\n", style.bold(title), lengths.mean,
+                                 format_count(lengths.median));
+  text += histogram(lengths, style);
+  text += fmt::format(
+      "  99% of the rows fit into {} tokens, all of them into {}. The recipe allows {}: {}.\n",
+      style.bold(format_count(lengths.fits_99_percent)), style.bold(format_count(lengths.longest)),
+      format_count(lengths.limit),
+      lengths.rows_too_long == 0
+          ? style.good("none is too long")
+          : style.bad(fmt::format(
+                "{} rows ({:.1f}%) are too long", format_count(lengths.rows_too_long),
+                100.0 * static_cast<double>(lengths.rows_too_long) / static_cast<double>(lengths.rows))));
+  return text;
+}
+
+std::string example_text(const RenderedExample& example, const Style& style) {
+  std::string text;
+  for (const TextPart& part : example.parts) {
+    if (part.kind == TextPart::Kind::learned) {
+      text += style.enabled() ? style.good(part.text) : "«" + part.text + "»";
+    } else if (part.kind == TextPart::Kind::source) {
+      text += style.dim(part.text) + style.bold(" → ");
+    } else {
+      text += style.dim(part.text);
+    }
+  }
+  if (example.hidden_tokens > 0) {
+    text += style.bold(fmt::format(" … and {} tokens more", format_count(example.hidden_tokens)));
+  }
+  std::string indented = "  │ ";
+  for (char character : text) {
+    indented += character;
+    if (character == '\n') {
+      indented += "  │ ";
+    }
+  }
+  return indented + "\n";
+}
+
+std::string warning_lines(const Dataset& dataset, OnBadRow on_bad_row, const Style& style) {
+  std::string text;
+  for (const DataWarning& warning : data_warnings(dataset, on_bad_row)) {
+    text += fmt::format("  {} {} rows {}", style.bad("!"), format_count(warning.rows), warning.text);
+    text += warning.first.empty() ? "\n" : fmt::format("; the first: {}\n", warning.first);
+  }
+  return text;
+}
+
+std::string summary_lines(const DataReport& report, const Style& style) {
+  const Dataset& train = report.data.train;
+  const BatchLimits& longest = report.limits.train;
+  std::string text = fmt::format("  {}  {}\n", style.dim("train"), describe(train));
+  if (report.data.eval) {
+    text += fmt::format("  {}  {}\n", style.dim("eval "), describe(*report.data.eval));
+  }
+  text += fmt::format("  {}  {} steps; the longest micro-batch has {} sequences and {}{} tokens\n",
+                      style.dim("run  "), format_count(report.total_steps), format_count(longest.sequences),
+                      train.has_sources() ? format_count(longest.source_tokens) + " + " : "",
+                      format_count(longest.tokens));
+  return text;
+}
+
+Json lengths_json(const LengthStatistics& lengths) {
+  Json bins = Json::array();
+  for (const LengthBin& bin : lengths.bins) {
+    bins.push_back({{"first", bin.first}, {"last", bin.last}, {"rows", bin.rows}});
+  }
+  return {{"rows", lengths.rows},
+          {"mean", lengths.mean},
+          {"shortest", lengths.shortest},
+          {"median", lengths.median},
+          {"fits_99_percent", lengths.fits_99_percent},
+          {"longest", lengths.longest},
+          {"limit", lengths.limit},
+          {"rows_too_long", lengths.rows_too_long},
+          {"histogram", bins}};
+}
+
+Json dataset_json(const Dataset& dataset, OnBadRow on_bad_row) {
+  Json files = Json::array();
+  for (const Dataset::Part& part : dataset.parts()) {
+    const TableFacts& facts = part.table->facts();
+    files.push_back({{"files", facts.files},
+                     {"format", facts.format},
+                     {"chat_template", facts.chat_template},
+                     {"weight", part.weight},
+                     {"rows", facts.rows},
+                     {"bad_rows", facts.bad_rows},
+                     {"bad", facts.bad}});
+  }
+  Json warnings = Json::array();
+  for (const DataWarning& warning : data_warnings(dataset, on_bad_row)) {
+    warnings.push_back(
+        {{"kind", warning.kind}, {"rows", warning.rows}, {"first", warning.first}, {"text", warning.text}});
+  }
+  const TruncationCounts& counts = dataset.truncation();
+  Json json = {{"files", files},
+               {"examples", dataset.size()},
+               {"tokens", dataset.total_tokens()},
+               {"learned_tokens", dataset.total_learned()},
+               {"cut_examples", counts.cut_examples},
+               {"cut_tokens", counts.cut_tokens},
+               {"split_rows", counts.split_rows},
+               {"dropped_long", counts.dropped_long},
+               {"dropped_nothing_learned", counts.nothing_learned},
+               {"lengths", lengths_json(length_statistics(dataset))},
+               {"warnings", warnings}};
+  if (dataset.has_sources()) {
+    json["source_lengths"] = lengths_json(source_length_statistics(dataset));
+  }
+  return json;
+}
+
+// Tokens of one kind become one text: a character may lie in several tokens.
+class PartCollector {
+ public:
+  PartCollector(const Tokenizer& tokenizer, int64_t max_tokens) : tokenizer_(tokenizer), left_(max_tokens) {}
+
+  void add(int32_t id, TextPart::Kind kind, bool starts_text) {
+    ++example_.tokens;
+    if (left_ == 0) {
+      ++example_.hidden_tokens;
+      return;
+    }
+    --left_;
+    bool continues = !example_.parts.empty() && example_.parts.back().kind == kind;
+    if (!continues) {
+      example_.parts.push_back({kind, {}});
+    }
+    example_.parts.back().text += tokenizer_.bytes(id, starts_text);
+  }
+
+  RenderedExample finish() {
+    for (TextPart& part : example_.parts) {
+      part.text = replace_invalid_utf8(part.text);
+    }
+    return std::move(example_);
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  int64_t left_;
+  RenderedExample example_;
+};
+
+}  // namespace
+
+RenderedExample render_example(const Dataset& dataset, int64_t index, const Tokenizer& tokenizer,
+                               int64_t max_tokens) {
+  ExampleView view = dataset.example(index);
+  PartCollector collector(tokenizer, max_tokens);
+  for (size_t i = 0; i < view.source.size(); ++i) {
+    collector.add(view.source[i].id(), TextPart::Kind::source, i == 0);
+  }
+  for (size_t i = 0; i < view.tokens.size(); ++i) {
+    bool is_first = i == 0 && view.source.empty();  // nothing stands before it
+    bool learned = view.tokens[i].is_learned() && !is_first;
+    collector.add(view.tokens[i].id(), learned ? TextPart::Kind::learned : TextPart::Kind::read, i == 0);
+  }
+  return collector.finish();
+}
+
+std::string data_report(const DataReport& report, const Style& style) {
+  const Dataset& train = report.data.train;
+  std::string text = summary_lines(report, style);
+  if (train.has_sources()) {
+    text += length_lines("tokens of a row that the encoder reads", source_length_statistics(train), style);
+    text += length_lines("tokens of a row's answer", length_statistics(train), style);
+  } else {
+    text += length_lines("tokens of a row", length_statistics(train), style);
+  }
+  for (size_t i = 0; i < report.examples.size(); ++i) {
+    text += fmt::format("\n  {} {} tokens; {} is learned\n", style.bold(fmt::format("example {}", i + 1)),
+                        format_count(report.examples[i].tokens),
+                        style.enabled() ? style.good("this colour") : "what stands in «»");
+    text += example_text(report.examples[i], style);
+  }
+  std::string warnings = warning_lines(train, report.recipe.data.on_bad_row, style);
+  if (report.data.eval && report.recipe.data.eval_split == 0) {  // rows of their own
+    warnings += warning_lines(*report.data.eval, report.recipe.data.on_bad_row, style);
+  }
+  return text + "\n" + (warnings.empty() ? style.good("  nothing looks wrong") + "\n" : warnings);
+}
+
+Json data_report_json(const DataReport& report) {
+  OnBadRow on_bad_row = report.recipe.data.on_bad_row;
+  Json examples = Json::array();
+  for (const RenderedExample& example : report.examples) {
+    static constexpr const char* kKinds[] = {"source", "read", "learned"};
+    Json parts = Json::array();
+    for (const TextPart& part : example.parts) {
+      parts.push_back({{"kind", kKinds[static_cast<size_t>(part.kind)]}, {"text", part.text}});
+    }
+    examples.push_back(
+        {{"tokens", example.tokens}, {"hidden_tokens", example.hidden_tokens}, {"parts", parts}});
+  }
+  auto limits = [](const BatchLimits& batch) {
+    return Json{
+        {"sequences", batch.sequences}, {"tokens", batch.tokens}, {"source_tokens", batch.source_tokens}};
+  };
+  return {{"train", dataset_json(report.data.train, on_bad_row)},
+          {"eval", report.data.eval ? dataset_json(*report.data.eval, on_bad_row) : Json()},
+          {"total_steps", report.total_steps},
+          {"longest_batch", limits(report.limits.train)},
+          {"longest_eval_batch", report.data.eval ? limits(report.limits.evaluate) : Json()},
+          {"examples", examples}};
+}
+
+}  // namespace snug
