@@ -3,7 +3,8 @@
 
 Random weights at the published shape, random tokens, fused AdamW. Prints one line "PEER {json}".
   peer.py --model Qwen/Qwen2.5-7B-Instruct --batch 4 --length 2048 [--rank 128] [--dtype bf16]
-          [--checkpointing] [--liger] [--target 256] [--steps 6]
+          [--checkpointing] [--liger] [--target 256] [--steps 6] [--curve FOLDER] [--fp32-weights]
+--curve begins with the weights and sees the tokens that train_gpu wrote to the folder, and prints all losses.
 PEER_PATH names a folder with peft and liger_kernel where they are not installed.
 """
 
@@ -42,6 +43,8 @@ def make_model(options, dtype):
     with torch.device("cuda"):
         if options.model == "google/flan-t5-xl":
             model = transformers.T5ForConditionalGeneration(transformers.T5Config(**FLAN_T5_XL))
+            # transformers ties a fresh model's head to its embeddings whatever the config says; FLAN-T5's are two.
+            model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
         else:
             family, liger_name, shape = DECODERS[options.model]
             if options.liger:
@@ -67,6 +70,36 @@ def make_model(options, dtype):
     return model.train()
 
 
+class SameStart:
+    """The weights and batches of train_gpu's curve=FOLDER."""
+
+    def __init__(self, folder, model, options):
+        with open(os.path.join(folder, "start.json"), encoding="utf-8") as file:
+            start = json.load(file)
+        block = torch.frombuffer(bytearray(open(os.path.join(folder, "block.f32"), "rb").read()), dtype=torch.float32)
+        block = block.cuda()
+        wanted = dict(start["tensors"])
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                plain = name.replace(".base_layer", "").replace(".default", "")
+                if ".lora_" not in plain:
+                    plain = plain.removeprefix("base_model.model.")
+                place = wanted.pop(plain)
+                index = torch.arange(parameter.numel(), device="cuda") + place["first"]
+                values = block[index % block.numel()] * place["deviation"] + place["mean"]
+                parameter.copy_(values.view_as(parameter))
+        assert not wanted, list(wanted)[:5]
+        self.batches = []
+        for batch in start["batches"]:
+            targets = torch.tensor(batch["targets"], device="cuda").view(options.batch, -1)
+            if options.target:
+                ids = torch.tensor(batch["source_ids"], device="cuda").view(options.batch, -1)
+                self.batches.append((ids, targets))
+            else:  # labels are shifted by the model
+                ids = torch.tensor(batch["ids"], device="cuda").view(options.batch, -1)
+                self.batches.append((ids, ids))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", required=True)
@@ -78,33 +111,42 @@ def main():
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--liger", action="store_true")
+    parser.add_argument("--curve", default="")
+    parser.add_argument("--fp32-weights", action="store_true", help="compute in dtype by autocast, as Trainer's bf16")
     options = parser.parse_args()
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[options.dtype]
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[options.dtype]
     torch.manual_seed(0)
-    model = make_model(options, dtype)
+    model = make_model(options, torch.float32 if options.fp32_weights else dtype)
     trainable = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trainable, lr=1e-4, fused=True)
+    start_point = SameStart(options.curve, model, options) if options.curve else None
+    optimizer = torch.optim.AdamW(trainable, lr=1e-4, fused=True, weight_decay=0.0)
     vocabulary = model.config.vocab_size
     seconds = []
-    for _ in range(options.steps):
+    losses = []
+    for step in range(options.steps):
         ids = torch.randint(0, vocabulary, (options.batch, options.length), device="cuda")
         labels = ids
         if options.target:
             labels = torch.randint(0, vocabulary, (options.batch, options.target), device="cuda")
+        if start_point:
+            ids, labels = start_point.batches[step % len(start_point.batches)]
         torch.cuda.synchronize()
         start = time.perf_counter()
-        with torch.autocast("cuda", dtype=dtype, enabled=options.rank > 0):
+        autocast = dtype != torch.float32 and (options.rank > 0 or options.fp32_weights)
+        with torch.autocast("cuda", dtype=dtype, enabled=autocast):
             loss = model(input_ids=ids, labels=labels).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
+        losses.append(loss.detach())
     median = statistics.median(seconds[2:])
     free, total = torch.cuda.mem_get_info()
     tokens = options.batch * (options.length + options.target)
     print("PEER " + json.dumps(dict(
         vars(options), tok_s=tokens / median, step_s=median, loss=loss.item(),
+        losses=[value.item() for value in losses] if options.curve else [],
         driver_GiB=(total - free) / 2**30,
         peak_allocated_GiB=torch.cuda.max_memory_allocated() / 2**30)), flush=True)
 

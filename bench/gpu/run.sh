@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # snug and its peer on the same cases, one after the other in one call, and a table of both.
 #
-#   bench/gpu/run.sh [case...]      cases: A B C C2 E E2; default: all
+#   bench/gpu/run.sh [case...]      cases: A B C C2 E E2, curve_lora, curve_full; default: all
+# The curve cases begin with the same weights, see the same tokens, and compare the losses.
 #   TRAIN_GPU  the benchmark program (default build/cuda/train_gpu)
 #   PYTHON     the python that has torch and transformers; "" leaves the peer out
 #   PEER_PATH  a folder with peft and liger_kernel, where they are not installed
@@ -11,7 +12,8 @@ cd "$(dirname "$0")/../.."
 train_gpu=${TRAIN_GPU:-build/cuda/train_gpu}
 python=${PYTHON-python3}
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+curve=$(mktemp -d)
+trap 'rm -rf "$log" "$curve"' EXIT
 
 snug() { "$train_gpu" "$@" | tee -a "$log"; }
 peer() {
@@ -23,7 +25,7 @@ case_of() { echo "CASE $1" | tee -a "$log"; }
 
 qwen=Qwen/Qwen2.5-7B-Instruct
 t5=google/flan-t5-xl
-for name in "${@:-A B C C2 E E2}"; do
+for name in "${@:-A B C C2 E E2 curve_lora curve_full}"; do
   for one in $name; do
     case_of "$one"
     case $one in
@@ -45,12 +47,20 @@ for name in "${@:-A B C C2 E E2}"; do
         peer --model $qwen --batch 1 --length 2048 --checkpointing --liger
         ;;
       E)
-        snug model=$t5 batch=8 length=512 target=256 rank=0 recompute=fit memory=31.3GiB
+        snug model=$t5 batch=8 length=512 target=256 rank=0 recompute=fit memory=31.3GiB states=bf16
         peer --model $t5 --batch 8 --length 512 --target 256 --rank 0 --checkpointing
         ;;
       E2)
         snug model=$t5 batch=8 length=512 target=256 rank=0
         peer --model $t5 --batch 8 --length 512 --target 256 --rank 0
+        ;;
+      curve_lora)
+        snug model=$qwen batch=2 length=1024 steps=30 curve="$curve/lora"
+        peer --model $qwen --batch 2 --length 1024 --steps 30 --curve "$curve/lora"
+        ;;
+      curve_full)
+        snug model=$t5 batch=4 length=256 target=128 rank=0 dtype=fp32 steps=30 curve="$curve/full"
+        peer --model $t5 --batch 4 --length 256 --target 128 --rank 0 --dtype fp32 --steps 30 --curve "$curve/full"
         ;;
       *)
         echo "run.sh: no case \"$one\"" >&2

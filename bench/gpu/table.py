@@ -27,5 +27,19 @@ def main():
                   f"{row['share_of_limit']:.0%} | {row['driver_GiB']:.2f} | {row['planned_GiB']:.2f} |")
 
 
+    for case, kind, row in rows:
+        for name, which, other in rows:
+            if kind == "SNUG" and which == "PEER" and name == case and row.get("losses") and other.get("losses"):
+                print(compare(case, row["losses"], other["losses"]))
+
+
+def compare(case, ours, theirs):
+    """How far two loss curves on the same tokens, from the same weights, are apart."""
+    worst = max(range(len(ours)), key=lambda step: abs(ours[step] - theirs[step]))
+    return (f"case {case}, {len(ours)} steps on the same tokens: snug {ours[0]:.4f} to {ours[-1]:.4f}, "
+            f"peer {theirs[0]:.4f} to {theirs[-1]:.4f}; largest difference {abs(ours[worst] - theirs[worst]):.4f} "
+            f"at step {worst + 1}")
+
+
 if __name__ == "__main__":
     main()

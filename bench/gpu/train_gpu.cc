@@ -3,8 +3,9 @@
 //
 //   train_gpu model=Qwen/Qwen2.5-7B-Instruct batch=4 length=2048 [target=256] [rank=128] [dtype=bf16]
 //             [recompute=none|selective|full|fit] [memory=23.6GiB] [chunk=1024] [steps=6] [accumulate=1]
-//             [graphs=1] [profile=0] [plan=0]
-// rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`; plan=1 needs no card.
+//             [graphs=1] [profile=0] [plan=0] [states=fp32|bf16] [dropout=0.05] [curve=FOLDER]
+// rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`; plan=1 needs no card. With
+// curve, two batches come in turn, all losses are printed, and FOLDER gets what peer.py needs to do the same.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +19,11 @@
 #include "base/rng.h"
 #include "compile/phases.h"
 #include "gpu/profiling_backend.h"
+#include "gpu/same_start.h"
 #include "io/json.h"
 #include "model/locate.h"
 #include "plan/fit.h"
+#include "plan/speed.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -28,6 +31,10 @@ namespace snug {
 namespace {
 
 using Arguments = std::map<std::string, std::string>;
+
+// An H200, for plans that are made without a card.
+constexpr cuda::CardShape kH200 = {
+    .capability = 90, .multiprocessors = 132, .clock_hz = 1.98e9, .memory_bytes_hz = 4.9e12};
 
 int64_t number(const Arguments& arguments, const std::string& key) {
   return std::stoll(arguments.at(key));
@@ -46,6 +53,9 @@ Arguments read_arguments(int argc, char** argv) {
                          {"steps", "6"},
                          {"accumulate", "1"},
                          {"graphs", "1"},
+                         {"states", "fp32"},
+                         {"dropout", "0"},
+                         {"curve", ""},
                          {"profile", "0"},
                          {"plan", "0"}};
   for (int i = 1; i < argc; ++i) {
@@ -69,10 +79,16 @@ Recipe make_recipe(const Arguments& arguments) {
   recipe.training.per_device_eval_batch_size = 1;
   recipe.training.gradient_accumulation_steps = number(arguments, "accumulate");
   recipe.training.learning_rate = 1e-4;
+  recipe.training.optimizer_states = parse_dtype(arguments.at("states")).value();
+  if (!arguments.at("curve").empty()) {  // as the peer's optimizer
+    recipe.training.lr_scheduler_type = Schedule::constant;
+    recipe.training.max_grad_norm = 0;
+  }
   recipe.memory.loss_chunk_tokens = number(arguments, "chunk");
   if (number(arguments, "rank") > 0) {
     recipe.lora = LoraSection{.r = number(arguments, "rank"),
-                              .lora_alpha = 2.0 * static_cast<double>(number(arguments, "rank"))};
+                              .lora_alpha = 2.0 * static_cast<double>(number(arguments, "rank")),
+                              .lora_dropout = std::stod(arguments.at("dropout"))};
   }
   if (!arguments.at("memory").empty()) {
     recipe.memory.limit_bytes = parse_bytes(arguments.at("memory"));
@@ -128,6 +144,8 @@ class WeightFiller {
     }
   }
 
+  const std::vector<float>& block() const { return values_; }
+
   void fill(const std::string& name, float deviation, float mean) {
     if (!executor_.has(kLoadPhase, name)) {
       return;
@@ -163,18 +181,21 @@ class WeightFiller {
   std::map<Kind, std::vector<std::byte>> blocks_;
 };
 
-void fill_weights(Executor& executor) {
+StartValues start_values(const Buffer& buffer) {
+  bool is_norm = buffer.dims.size() == 1 && !buffer.name.ends_with(".bias");
+  bool is_up = buffer.name.ends_with(".lora_B");
+  return {.deviation = is_norm || is_up ? 0.0F : 0.02F, .mean = is_norm ? 1.0F : 0.0F};
+}
+
+void fill_weights(Executor& executor, WeightFiller& filler) {
   load_constants(executor);
-  WeightFiller filler(executor);
   for (const Buffer& buffer : executor.plan().phase(kLoadPhase).program.buffers) {
     if (buffer.parts.empty()) {
       continue;
     }
-    bool is_norm = buffer.dims.size() == 1 && !buffer.name.ends_with(".bias");
-    bool is_up = buffer.name.ends_with(".lora_B");
-    float deviation = is_norm || is_up ? 0.0F : 0.02F;
-    filler.fill(buffer.name, deviation, is_norm ? 1.0F : 0.0F);
-    filler.fill(buffer.name + ".master", deviation, is_norm ? 1.0F : 0.0F);
+    StartValues start = start_values(buffer);
+    filler.fill(buffer.name, start.deviation, start.mean);
+    filler.fill(buffer.name + ".master", start.deviation, start.mean);
   }
 }
 
@@ -205,14 +226,12 @@ Batch random_batch(const Recipe& recipe, const ModelSpec& spec, uint64_t seed) {
   return batch;
 }
 
-// All products and attention of a micro-batch, what is done again included.
-double flops_of(const Program& program) {
-  double flops = 0;
-  for (const Op& op : program.ops) {
-    OpCost cost = cost_of(program, op);
-    flops += cost.flops > 8 * cost.bytes ? cost.flops : 0;  // the others are bound by memory
-  }
-  return flops;
+constexpr int64_t kCurveBatches = 2;
+
+Batch curve_batch(const Recipe& recipe, const ModelSpec& spec, int64_t step) {
+  Batch batch = random_batch(recipe, spec, static_cast<uint64_t>(step % kCurveBatches));
+  make_learnable(batch, spec);
+  return batch;
 }
 
 void print_profile(ProfilingBackend& backend) {
@@ -233,28 +252,52 @@ void print_profile(ProfilingBackend& backend) {
 
 struct Timing {
   double median_seconds = 0;
-  double loss = 0;
+  std::vector<double> losses;
+  double enqueue_seconds = 0;      // of the host, a step whose result is read later
+  double ahead_seconds = 0;        // of such a step
   int64_t early_driver_bytes = 0;  // when everything has run once and the graphs are recorded
 };
+
+// As the trainer takes steps between two that are logged.
+void time_steps_ahead(const Recipe& recipe, const ModelSpec& spec, StepRunner& runner, Timing& timing) {
+  constexpr int64_t kSteps = 4;
+  std::vector<Batch> batches;
+  for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps; ++i) {
+    batches.push_back(random_batch(recipe, spec, static_cast<uint64_t>(i)));
+  }
+  auto start = std::chrono::steady_clock::now();
+  auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kSteps;
+  };
+  for (int64_t step = 0; step < kSteps; ++step) {
+    runner.enqueue_step(batches, step, kSteps);
+  }
+  timing.enqueue_seconds = seconds();
+  runner.take_results();
+  timing.ahead_seconds = seconds();
+}
 
 Timing run_steps(const Arguments& arguments, const Recipe& recipe, const ModelSpec& spec, StepRunner& runner,
                  ProfilingBackend& backend) {
   std::vector<double> seconds;
   Timing timing;
   int64_t steps = number(arguments, "steps");
+  bool curve = !arguments.at("curve").empty();
   for (int64_t step = 0; step < steps; ++step) {
     std::vector<Batch> batches;
     for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps; ++i) {
-      batches.push_back(random_batch(recipe, spec, static_cast<uint64_t>(100 * step + i)));
+      batches.push_back(curve ? curve_batch(recipe, spec, step)
+                              : random_batch(recipe, spec, static_cast<uint64_t>(100 * step + i)));
     }
     backend.take_profile();
     auto start = std::chrono::steady_clock::now();
-    timing.loss = runner.run_step(batches, step, steps).loss;
+    timing.losses.push_back(runner.run_step(batches, step, steps).loss);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     if (step == 2) {
       timing.early_driver_bytes = backend.driver_bytes();
     }
   }
+  time_steps_ahead(recipe, spec, runner, timing);
   std::sort(seconds.begin() + 3, seconds.end());
   timing.median_seconds = seconds[3 + (seconds.size() - 3) / 2];
   return timing;
@@ -272,45 +315,57 @@ int run(int argc, char** argv) {
   auto plan_start = std::chrono::steady_clock::now();
   Plan plan = make_bench_plan(arguments, recipe, spec, backend, recompute);
   double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - plan_start).count();
-  const PhasePlan& train = plan.phase(kTrainPhase);
-  int64_t tokens = train.program.buffer(train.program.find("ids")).dims[0].max;
-  if (spec.has_encoder()) {
-    tokens += train.program.buffer(train.program.find("source_ids")).dims[0].max;
-  }
-  tokens *= recipe.training.gradient_accumulation_steps;
-  double limit =
-      static_cast<double>(tokens) /
-      (flops_of(train.program) * static_cast<double>(recipe.training.gradient_accumulation_steps)) *
-      kCardFlops;
+  DType dtype = run_dtype(recipe, spec);
+  SpeedEstimate estimate =
+      estimate_speed(plan, recipe.training.gradient_accumulation_steps,
+                     plan_only ? cuda::rates_of(kH200, dtype, false) : backend.rates(dtype));
+  double tokens = estimate.tokens;
+  double limit = estimate.ceiling_tokens_per_second();
   Json report = {{"model", recipe.model.path},
                  {"batch", arguments.at("batch")},
                  {"length", arguments.at("length")},
                  {"dtype", arguments.at("dtype")},
                  {"rank", arguments.at("rank")},
+                 {"states", arguments.at("states")},
+                 {"accumulate", arguments.at("accumulate")},
+                 {"dropout", arguments.at("dropout")},
                  {"recompute", recompute},
                  {"planned_arena_bytes", plan.device_bytes()},
                  {"context_bytes", plan.context_bytes},
                  {"planned_GiB", static_cast<double>(plan.peak_bytes()) / (1 << 30)},
                  {"fits", plan.limit_bytes == 0 || plan.fits()},
                  {"plan_s", plan_seconds},
-                 {"limit_tok_s", limit}};
+                 {"limit_tok_s", limit},
+                 {"expected_tok_s", estimate.tokens_per_second()},
+                 {"expected_share", estimate.share_of_ceiling()}};
   if (!plan_only) {
     Executor executor(plan, backend);
-    fill_weights(executor);
     for (const PhasePlan& phase : executor.plan().phases) {
       backend.expect(phase.program);
+    }
+    WeightFiller filler(executor);
+    fill_weights(executor, filler);
+    if (!arguments.at("curve").empty()) {
+      write_same_start(arguments.at("curve"), plan, filler.block(),
+                       {curve_batch(recipe, spec, 0), curve_batch(recipe, spec, 1)}, start_values);
+      report["losses"] = Json::array();
     }
     StepRunner runner(executor, recipe.training);
     Timing timing = run_steps(arguments, recipe, spec, runner, backend);
     if (profile) {
       print_profile(backend);
     }
-    double speed = static_cast<double>(tokens) / timing.median_seconds;
+    double speed = tokens / timing.median_seconds;
     report["tok_s"] = speed;
     report["step_s"] = timing.median_seconds;
+    report["ahead_step_s"] = timing.ahead_seconds;
+    report["enqueue_s"] = timing.enqueue_seconds;
     report["share_of_limit"] = speed / limit;
     report["loss_scale"] = runner.loss_scale();
-    report["loss"] = timing.loss;
+    report["loss"] = timing.losses.back();
+    if (report.contains("losses")) {
+      report["losses"] = timing.losses;
+    }
     report["allocated_bytes"] = backend.allocated_bytes(Home::device);
     report["driver_bytes"] = backend.driver_bytes();
     report["driver_growth_bytes"] = backend.driver_bytes() - timing.early_driver_bytes;

@@ -36,6 +36,14 @@ struct KernelCall {
   std::span<std::byte> workspace;
 };
 
+// What a device is good for, as measured; 0: not known.
+struct DeviceRates {
+  double product_flops = 0;     // of matrix products, the reading and writing of memory left out
+  double ceiling_flops = 0;     // of large matrix products, all in: what speeds are held against
+  double bytes_per_second = 0;  // of kernels that read and write the device's memory
+  double seconds_per_op = 0;    // between the end of one and the next at work
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -43,6 +51,9 @@ class Backend {
   virtual std::string_view name() const = 0;
   // The device it found, its free memory and who else uses it, on one line; "" if there is nothing to say.
   virtual std::string description() const { return ""; }
+
+  // For computing in this dtype.
+  virtual DeviceRates rates(DType /*dtype*/) const { return {}; }
 
   // "" if there is a kernel for this op on buffers of these dtypes; else what is missing.
   virtual std::string find_unsupported(const Program& program, const Op& op) const = 0;
@@ -67,6 +78,9 @@ class Backend {
                          const std::function<void()>& run_ops) {
     run_ops();
   }
+
+  // Whether calls return before their work is done, so that reading anything back makes the host wait.
+  virtual bool runs_ahead() const { return false; }
 
   virtual void upload(void* device, const void* host, int64_t bytes) = 0;
   virtual void download(void* host, const void* device, int64_t bytes) = 0;

@@ -6,11 +6,13 @@
 
 #include "cli/commands.h"
 #include "cli/make_backend.h"
+#include "compile/phases.h"
 #include "data/data_limits.h"
 #include "io/atomic_file.h"
 #include "model/locate.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"
+#include "plan/speed.h"
 #include "recipe/parse.h"
 #include "report/data_progress.h"
 #include "report/plan_report.h"
@@ -75,10 +77,12 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   }();
   DataLimits limits(recipe, inputs.data.train, inputs.data.eval ? &*inputs.data.eval : nullptr);
   Plan plan = plan_training(recipe, spec, backend, limits);
+  SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
+                                          backend.rates(run_dtype(recipe, spec)));
   if (!json) {
     print_device(backend, style);
     print_data(inputs.data, style);
-    fmt::print("{}\n", plan_report(plan, recipe, spec, style));
+    fmt::print("{}{}\n", plan_report(plan, recipe, spec, style), speed_report(expected, style));
   }
   if (!plan.fits()) {
     return report_misfit(plan, find_alternatives(recipe, spec, backend, limits));
@@ -93,7 +97,7 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   if (json) {
     fmt::print("{}", read_text_file(std::filesystem::path(recipe.output_dir) / "summary.json"));
   } else {
-    fmt::print("{}", progress.finished(summary, recipe.output_dir));
+    fmt::print("{}", progress.finished(summary, expected, recipe.output_dir));
   }
   return kExitOk;
 }

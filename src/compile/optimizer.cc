@@ -1,5 +1,7 @@
-// AdamW wiring.
+// AdamW wiring, and what goes with it from step to step.
 #include "compile/optimizer.h"
+
+#include <algorithm>
 
 #include "ops/table.h"
 #include "program/builder.h"
@@ -18,44 +20,94 @@ std::string master_name(const Buffer& parameter) {
   return parameter.dtype == DType::f32 ? parameter.name : parameter.name + ".master";
 }
 
-Program build_update(const Program& train, const TrainingSection& training) {
-  Builder builder("update");
-  AdamwAttributes attributes{.beta1 = training.adam_beta1,
-                             .beta2 = training.adam_beta2,
-                             .epsilon = static_cast<float>(training.adam_epsilon),
-                             .max_norm = static_cast<float>(training.max_grad_norm),
-                             .weight_decay = {}};
+Program add_loss_scale(Program train) {
+  Builder builder(std::move(train));
+  BufferId clock = builder.persistent(kClockBuffer, DType::i64, {fixed(4)}, Role::optimizer_states);
+  BufferId share = builder.input("share", DType::f32, {fixed(1)});
+  BufferId scale = builder.program().find("scale");
+  builder.program().buffer(scale).lifetime = Lifetime::temporary;
+  builder.append(OpKind::scale_loss, "scale_loss", {share, clock}, {scale});
+  std::vector<Op>& ops = builder.program().ops;
+  std::rotate(ops.begin(), ops.end() - 1, ops.end());
+  Program program = builder.finish();
+  verify_with_shapes(program);
+  return program;
+}
+
+namespace {
+
+// The buffers of adamw, list by list.
+struct UpdateLists {
   std::vector<BufferId> gradients;
   std::vector<BufferId> parameters;
   std::vector<BufferId> first_moments;
   std::vector<BufferId> second_moments;
   std::vector<BufferId> copies;
+};
+
+UpdateLists make_lists(Builder& builder, const Program& train, DType states, AdamwAttributes& attributes,
+                       const TrainingSection& training) {
+  UpdateLists lists;
   for (const Buffer& parameter : train.buffers) {
     if (!parameter.trainable) {
       continue;
     }
     const std::string& name = parameter.name;
-    gradients.push_back(builder.persistent(name + ".grad", DType::f32, parameter.dims, Role::gradients));
-    parameters.push_back(
-        builder.persistent(master_name(parameter), DType::f32, parameter.dims, parameter.role));
-    first_moments.push_back(
-        builder.persistent(name + ".m", DType::f32, parameter.dims, Role::optimizer_states));
-    second_moments.push_back(
-        builder.persistent(name + ".v", DType::f32, parameter.dims, Role::optimizer_states));
-    if (parameter.dtype != DType::f32) {
-      copies.push_back(builder.persistent(name, parameter.dtype, parameter.dims, parameter.role));
+    auto moment = [&](const char* suffix) {
+      return builder.persistent(name + suffix, states, parameter.dims, Role::optimizer_states);
+    };
+    bool has_master = parameter.dtype != DType::f32 && parameter.dtype != states;
+    lists.gradients.push_back(
+        builder.persistent(name + ".grad", DType::f32, parameter.dims, Role::gradients));
+    lists.parameters.push_back(builder.persistent(has_master ? master_name(parameter) : name,
+                                                  has_master ? DType::f32 : parameter.dtype, parameter.dims,
+                                                  parameter.role));
+    lists.first_moments.push_back(moment(".m"));
+    lists.second_moments.push_back(moment(".v"));
+    if (has_master) {
+      lists.copies.push_back(builder.persistent(name, parameter.dtype, parameter.dims, parameter.role));
     }
     attributes.weight_decay.push_back(decay_of(parameter, training));
   }
-  attributes.has_copies = !copies.empty();
-  BufferId scalars = builder.input("scalars", DType::f32, {fixed(4)});
-  BufferId norm = builder.persistent("metrics.gradient_norm", DType::f32, {fixed(1)}, Role::batch);
-  builder.append(OpKind::gradient_norm, "gradient_norm", gradients, {norm});
+  attributes.has_copies = !lists.copies.empty();
+  return lists;
+}
 
-  std::vector<BufferId> inputs = gradients;
+bool computes_in_fp16(const Program& program) {
+  return std::any_of(program.buffers.begin(), program.buffers.end(),
+                     [](const Buffer& buffer) { return buffer.dtype == DType::f16; });
+}
+
+}  // namespace
+
+Program build_update(const Program& train, const TrainingSection& training) {
+  Builder builder("update");
+  DType states = training.optimizer_states;
+  AdamwAttributes attributes{.beta1 = training.adam_beta1,
+                             .beta2 = training.adam_beta2,
+                             .epsilon = static_cast<float>(training.adam_epsilon),
+                             .max_norm = static_cast<float>(training.max_grad_norm),
+                             .weight_decay = {}};
+  UpdateLists lists = make_lists(builder, train, states, attributes, training);
+  BufferId norm = builder.persistent("metrics.gradient_norm", DType::f32, {fixed(1)}, Role::batch);
+  builder.append(OpKind::gradient_norm, "gradient_norm", lists.gradients, {norm});
+
+  BufferId learning_rate = builder.input("learning_rate", DType::f32, {fixed(1)});
+  BufferId clock = builder.persistent(kClockBuffer, DType::i64, {fixed(4)}, Role::optimizer_states);
+  BufferId scalars = builder.temporary("scalars", DType::f32, {fixed(4)});
+  BufferId loss_sum = builder.persistent("metrics.loss_sum", DType::f64, {fixed(1)}, Role::batch);
+  BufferId history =
+      builder.persistent(kHistoryBuffer, DType::f64, {fixed(kHistorySteps), fixed(3)}, Role::batch);
+  builder.append(OpKind::close_step, "close_step", {learning_rate, norm}, {clock, scalars, loss_sum, history},
+                 StepAttributes{training.adam_beta1, training.adam_beta2, computes_in_fp16(train)});
+
+  std::vector<BufferId> inputs = std::move(lists.gradients);
   inputs.insert(inputs.end(), {scalars, norm});
-  std::vector<BufferId> outputs = parameters;
-  for (const auto* group : {&first_moments, &second_moments, &copies}) {
+  if (states == DType::bf16) {
+    inputs.push_back(builder.input("rounding_random", DType::i64, {fixed(2)}));
+  }
+  std::vector<BufferId> outputs = std::move(lists.parameters);
+  for (const auto* group : {&lists.first_moments, &lists.second_moments, &lists.copies}) {
     outputs.insert(outputs.end(), group->begin(), group->end());
   }
   builder.append(OpKind::adamw, "adamw", std::move(inputs), std::move(outputs), std::move(attributes));

@@ -6,11 +6,22 @@
 
 namespace snug {
 
+// What all steps share, by name: the clock and history of backend/step_clock.h.
+inline constexpr const char* kClockBuffer = "step.clock";
+inline constexpr const char* kHistoryBuffer = "step.history";
+// Steps whose results the history holds until the host reads them.
+inline constexpr int64_t kHistorySteps = 64;
+
 // Global gradient norm, then AdamW over all trainable buffers of `train`. A parameter that is not fp32 keeps
-// an fp32 master ("<name>.master"), from which its compute copy is rounded after each update.
+// an fp32 master ("<name>.master"), from which its compute copy is rounded after each update; with bf16
+// optimizer states, a bf16 parameter has none and is updated itself.
 Program build_update(const Program& train, const TrainingSection& training);
 
-// The persistent buffer that holds the exact value of a trainable buffer.
+// For a training program that computes in fp16: its input "scale" becomes the input "share" times the loss
+// scale of the clock.
+Program add_loss_scale(Program train);
+
+// The persistent buffer that holds the exact value of a trainable buffer, where there is one beside it.
 std::string master_name(const Buffer& parameter);
 
 }  // namespace snug

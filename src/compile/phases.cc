@@ -125,6 +125,9 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
   train = add_backward(std::move(train));
   train = apply_recompute(std::move(train), recipe.memory.recompute);
   train = fuse_additions(std::move(train));
+  if (run_dtype(recipe, spec) == DType::f16) {
+    train = add_loss_scale(std::move(train));
+  }
   Program update = build_update(train, training);
   Program evaluate = build_loss_program(recipe, spec, {kEvaluatePhase, limits.evaluate, false});
   evaluate = fuse_additions(std::move(evaluate));

@@ -36,6 +36,7 @@ class Executor {
 
   const Plan& plan() const { return plan_; }
   Backend& backend() { return backend_; }
+  bool runs_ahead() const { return backend_.runs_ahead(); }
   int64_t allocated_bytes() const;
   int64_t touched_bytes() const;
 

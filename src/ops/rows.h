@@ -31,7 +31,9 @@ extern const OpRow kSelectRowsRow;
 extern const OpRow kCacheWriteRow;
 extern const OpRow kCopyRow;
 extern const OpRow kFillRow;
+extern const OpRow kScaleLossRow;
 extern const OpRow kGradientNormRow;
+extern const OpRow kCloseStepRow;
 extern const OpRow kAdamwRow;
 
 }  // namespace snug

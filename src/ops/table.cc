@@ -36,7 +36,9 @@ const OpRow& row_of(OpKind kind) {
       &kCacheWriteRow,
       &kCopyRow,
       &kFillRow,
+      &kScaleLossRow,
       &kGradientNormRow,
+      &kCloseStepRow,
       &kAdamwRow,
   };
   const OpRow& row = *kRows[static_cast<size_t>(kind)];

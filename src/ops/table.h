@@ -12,7 +12,8 @@ namespace snug {
 
 struct OpCost {
   double flops = 0;
-  double bytes = 0;  // read and written once each
+  double bytes = 0;       // read and written once each
+  double efficiency = 1;  // the share of the matrix units' rate for products that its flops reach
 };
 
 struct OpRow {

@@ -44,9 +44,13 @@ enum class OpKind : uint8_t {
   cache_write,                // x[T,C], slots[T] -> cache[.,Cc]: row slots[t] = columns of x[t]
   copy,                       // x -> y, converting the dtype
   fill,                       // -> each output = value
+  scale_loss,                 // share[1], clock[4] -> scale[1] = share * the loss scale
   gradient_norm,              // gradients... -> norm[1]
-  adamw,                      // gradients (n), scalars[4], norm[1] -> parameters (n), first moments (n),
-                              // second moments (n), compute copies (n)?; the gradients are cleared
+  close_step,                 // learning_rate[1], norm[1] -> clock[4], scalars[4], loss_sum[1] = 0,
+                              //   history[steps,3]: one row is written
+  adamw,  // gradients (n), scalars[4], norm[1], random[2]? = seed, step -> parameters (n),
+          //   first moments (n), second moments (n), compute copies (n)?; the
+          //   gradients are cleared
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::adamw) + 1;
 
@@ -126,6 +130,14 @@ struct FillAttributes {
   float value = 0;
 };
 
+// Loss scaling and the counts that the bias corrections need (backend/step_clock.h).
+struct StepAttributes {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  bool scales_loss = false;
+};
+
+// Parameters and moments in bf16 are rounded stochastically, by random.
 struct AdamwAttributes {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -138,7 +150,7 @@ struct AdamwAttributes {
 using Attributes =
     std::variant<std::monostate, NormAttributes, HeadNormAttributes, LinearAttributes, LoraAttributes,
                  RopeAttributes, AttentionAttributes, GateAttributes, DropoutAttributes, LossAttributes,
-                 CacheAttributes, FillAttributes, AdamwAttributes>;
+                 CacheAttributes, FillAttributes, StepAttributes, AdamwAttributes>;
 
 // The forward layer an op belongs to, for per-layer policies; outside the layers: kNoLayer.
 inline constexpr int kNoLayer = -1;

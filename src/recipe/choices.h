@@ -51,6 +51,11 @@ inline constexpr std::array<Choice<Schedule>, 3> kSchedules = {{
     {"constant", Schedule::constant},
 }};
 
+inline constexpr std::array<Choice<DType>, 2> kOptimizerStates = {{
+    {"fp32", DType::f32},
+    {"bf16", DType::bf16},
+}};
+
 inline constexpr std::array<Choice<Recompute>, 3> kRecomputePolicies = {{
     {"none", Recompute::none},
     {"selective", Recompute::selective},

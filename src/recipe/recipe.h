@@ -96,6 +96,8 @@ struct TrainingSection {
   int64_t seed = 42;
   bool group_by_length = false;  // batches of sequences of about the same length
   int64_t eval_steps = 0;        // 0: evaluate at the end only
+  // bf16: both moments are bf16, and bf16 parameters have no fp32 master; all rounded stochastically.
+  DType optimizer_states = DType::f32;
 };
 
 enum class Recompute { none, selective, full };

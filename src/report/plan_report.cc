@@ -100,6 +100,18 @@ std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec&
   return text;
 }
 
+std::string speed_report(const SpeedEstimate& estimate, const Style& style) {
+  if (!estimate.known()) {
+    return "";
+  }
+  return fmt::format(
+      "  {}  about {} tok/s expected where batches are full, {:.0f}% of this card's ceiling for these "
+      "products ({})\n",
+      style.dim("speed "), format_count(static_cast<int64_t>(estimate.tokens_per_second())),
+      100 * estimate.share_of_ceiling(),
+      format_count(static_cast<int64_t>(estimate.ceiling_tokens_per_second())));
+}
+
 std::string does_not_fit_report(const Plan& plan, const std::vector<Alternative>& alternatives,
                                 const Style& style) {
   std::string text = fmt::format(

@@ -7,12 +7,16 @@
 #include "model/model_spec.h"
 #include "plan/fit.h"
 #include "plan/plan.h"
+#include "plan/speed.h"
 #include "recipe/recipe.h"
 #include "report/terminal.h"
 
 namespace snug {
 
 std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Style& style);
+
+// What to expect, on one line; "" if the device's rates are not known.
+std::string speed_report(const SpeedEstimate& estimate, const Style& style);
 
 // "does not fit" with by how much, and the nearest plans that do.
 std::string does_not_fit_report(const Plan& plan, const std::vector<Alternative>& alternatives,

@@ -79,7 +79,8 @@ void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
   std::fflush(stdout);
 }
 
-std::string TrainProgress::finished(const TrainSummary& summary, const std::string& output_dir) const {
+std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEstimate& expected,
+                                    const std::string& output_dir) const {
   std::string text = "\n" + loss_curve(curve_, 60, 8, style_) + "\n";
   text +=
       fmt::format("  {} {} of {} steps, {} tokens in {} ({} tok/s)\n",
@@ -87,6 +88,13 @@ std::string TrainProgress::finished(const TrainSummary& summary, const std::stri
                   summary.total_steps, format_count(summary.tokens), format_duration(summary.seconds),
                   format_count(static_cast<int64_t>(static_cast<double>(summary.tokens) /
                                                     std::max(summary.seconds, 1e-9))));
+  if (expected.known() && summary.steps > 0) {
+    text += fmt::format(
+        "  speed  {} tok/s towards the end, {:.0f}% of the ceiling; {} were expected of full batches\n",
+        format_count(static_cast<int64_t>(smoothed_speed_)),
+        100 * smoothed_speed_ / expected.ceiling_tokens_per_second(),
+        format_count(static_cast<int64_t>(expected.tokens_per_second())));
+  }
   text += fmt::format("  loss   {:.4f} → {:.4f}", summary.first_loss, summary.last_loss);
   if (!summary.evaluations.empty()) {
     text += fmt::format(", evaluation {:.4f}", summary.evaluations.back().loss);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/speed.h"
 #include "report/loss_curve.h"
 #include "report/terminal.h"
 #include "train/trainer.h"
@@ -22,8 +23,9 @@ class TrainProgress : public TrainObserver {
   void on_evaluation(const EvaluationMetrics& metrics) override;
   bool should_stop() override { return stop_ != 0; }
 
-  // Loss curve and totals, once the run is over.
-  std::string finished(const TrainSummary& summary, const std::string& output_dir) const;
+  // Loss curve and totals, once the run is over; the speed beside what was expected, if that is known.
+  std::string finished(const TrainSummary& summary, const SpeedEstimate& expected,
+                       const std::string& output_dir) const;
 
  private:
   void clear_line();

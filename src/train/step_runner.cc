@@ -1,8 +1,11 @@
-// One optimizer step, and evaluation: batches into the arena, programs run, two numbers out.
+// Optimizer steps and evaluation: batches into the arena, programs run, and a few numbers out when they are
+// asked for.
 #include <algorithm>
 #include <array>
-#include <cmath>
 
+#include "backend/step_clock.h"
+#include "base/check.h"
+#include "compile/optimizer.h"
 #include "compile/phases.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
@@ -19,15 +22,24 @@ Extents extents_of(const Batch& batch) {
   return extents;
 }
 
-bool computes_in_fp16(const Plan& plan) {
-  const std::vector<Buffer>& buffers = plan.phase(kTrainPhase).program.buffers;
-  return std::any_of(buffers.begin(), buffers.end(), [](const Buffer& b) { return b.dtype == DType::f16; });
+int64_t targets_of(const std::vector<Batch>& micro_batches) {
+  int64_t targets = 0;
+  for (const Batch& batch : micro_batches) {
+    targets += batch.target_count;
+  }
+  return std::max<int64_t>(targets, 1);
 }
 
 }  // namespace
 
 StepRunner::StepRunner(Executor& executor, const TrainingSection& training)
-    : executor_(executor), training_(training), loss_scale_(computes_in_fp16(executor.plan())) {}
+    : executor_(executor), training_(training), scales_loss_(executor.has(kTrainPhase, "share")) {}
+
+float StepRunner::loss_scale() {
+  StepClock clock;
+  executor_.read(kUpdatePhase, kClockBuffer, std::as_writable_bytes(std::span(&clock, 1)));
+  return clock.loss_scale(scales_loss_);
+}
 
 void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, float scale) {
   executor_.write_values<int32_t>(phase, "ids", batch.ids);
@@ -40,7 +52,8 @@ void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, flo
     executor_.write_values<int32_t>(phase, "source_ids", batch.source_ids);
     executor_.write_values<int32_t>(phase, "source_offsets", batch.source_offsets);
   }
-  executor_.write_values<float>(phase, "scale", std::span(&scale, 1));
+  const char* scale_name = scales_loss_ && phase == kTrainPhase ? "share" : "scale";
+  executor_.write_values<float>(phase, scale_name, std::span(&scale, 1));
   executor_.run(phase, extents_of(batch));
 }
 
@@ -52,13 +65,9 @@ double StepRunner::loss_sum_and_reset() {
   return sum;
 }
 
-double StepRunner::accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step) {
-  int64_t targets = 0;
-  for (const Batch& batch : micro_batches) {
-    targets += batch.target_count;
-  }
+void StepRunner::enqueue_gradients(const std::vector<Batch>& micro_batches, int64_t step) {
   // Dividing by the targets of the whole effective batch makes the split into micro-batches invisible.
-  float scale = loss_scale_.value() / static_cast<float>(std::max<int64_t>(targets, 1));
+  float scale = 1.0F / static_cast<float>(targets_of(micro_batches));
   int64_t first_token = 0;
   int64_t first_source_token = 0;
   auto seed_masks = [&](const char* name, int64_t first) {
@@ -74,27 +83,45 @@ double StepRunner::accumulate_gradients(const std::vector<Batch>& micro_batches,
     first_token += batch.tokens();
     first_source_token += batch.source_tokens();
   }
-  return loss_sum_and_reset() / static_cast<double>(std::max<int64_t>(targets, 1));
+}
+
+double StepRunner::accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step) {
+  enqueue_gradients(micro_batches, step);
+  return loss_sum_and_reset() / static_cast<double>(targets_of(micro_batches));
+}
+
+void StepRunner::enqueue_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps) {
+  SNUG_CHECK(!history_full(), "the results of earlier steps were not taken");
+  enqueue_gradients(micro_batches, step);
+  auto rate = static_cast<float>(learning_rate(training_, step, total_steps));
+  executor_.write_values<float>(kUpdatePhase, "learning_rate", std::span(&rate, 1));
+  if (executor_.has(kUpdatePhase, "rounding_random")) {
+    const std::array<int64_t, 2> random = {training_.seed, step};
+    executor_.write_values<int64_t>(kUpdatePhase, "rounding_random", random);
+  }
+  executor_.run(kUpdatePhase, {});
+  pending_targets_.push_back(targets_of(micro_batches));
+  ++steps_;
+}
+
+std::vector<StepResult> StepRunner::take_results() {
+  std::array<StepRecord, kHistorySteps> history;
+  executor_.read(kUpdatePhase, kHistoryBuffer, std::as_writable_bytes(std::span(history)));
+  std::vector<StepResult> results;
+  auto pending = static_cast<int64_t>(pending_targets_.size());
+  for (int64_t i = 0; i < pending; ++i) {
+    const StepRecord& record = history[static_cast<size_t>((steps_ - pending + i) % kHistorySteps)];
+    results.push_back(
+        {.loss = record.loss_sum / static_cast<double>(pending_targets_[static_cast<size_t>(i)]),
+         .gradient_norm = record.gradient_norm / record.loss_scale});
+  }
+  pending_targets_.clear();
+  return results;
 }
 
 StepResult StepRunner::run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps) {
-  StepResult result;
-  result.loss = accumulate_gradients(micro_batches, step);
-  auto updates = static_cast<double>(step + 1 - skipped_updates_);
-  const std::array<float, 4> scalars = {
-      static_cast<float>(learning_rate(training_, step, total_steps)),
-      static_cast<float>(1.0 - std::pow(training_.adam_beta1, updates)),
-      static_cast<float>(1.0 - std::pow(training_.adam_beta2, updates)),
-      1.0F / loss_scale_.value(),
-  };
-  executor_.write_values<float>(kUpdatePhase, "scalars", scalars);
-  executor_.run(kUpdatePhase, {});
-  float norm = 0;
-  executor_.read(kUpdatePhase, "metrics.gradient_norm", std::as_writable_bytes(std::span(&norm, 1)));
-  result.gradient_norm = norm / loss_scale_.value();
-  skipped_updates_ += std::isfinite(norm) ? 0 : 1;
-  loss_scale_.after_step(std::isfinite(norm));
-  return result;
+  enqueue_step(micro_batches, step, total_steps);
+  return take_results().back();
 }
 
 EvaluationMetrics StepRunner::evaluate(const Dataset& dataset, const BatchOptions& options) {

@@ -76,44 +76,74 @@ class Trainer {
 
   void train_steps(MetricsFile& metrics) {
     Clock::time_point start = Clock::now();
+    waiting_since_ = start;
     while (!summary_.interrupted) {
-      Clock::time_point step_start = Clock::now();
       std::vector<Batch> step = batches_.next_step();
       if (step.empty()) {
         break;
       }
-      StepMetrics row = run_step(step);
-      row.seconds = seconds_since(step_start);
+      enqueue(step);
       summary_.interrupted = observer_.should_stop();
-      record(row, metrics);
-      summary_.seconds = seconds_since(start);
-      bool evaluation_due = recipe_.training.eval_steps > 0 && row.step % recipe_.training.eval_steps == 0;
-      if (inputs_.data.eval && evaluation_due) {
-        evaluate(metrics);
+      bool evaluation_due = inputs_.data.eval && is_multiple(summary_.steps, recipe_.training.eval_steps);
+      if (results_due() || evaluation_due) {
+        record_results(metrics);
+        summary_.seconds = seconds_since(start);
       }
+      if (evaluation_due) {
+        evaluate(metrics);
+        waiting_since_ = Clock::now();
+      }
+    }
+    if (!waiting_.empty()) {
+      record_results(metrics);
+      summary_.seconds = seconds_since(start);
     }
   }
 
-  StepMetrics run_step(const std::vector<Batch>& step) {
+  static bool is_multiple(int64_t step, int64_t of) { return of > 0 && step % of == 0; }
+
+  // Reading results makes the host wait for a card, so it is done for the steps that are logged.
+  bool results_due() const {
+    return !executor_.runs_ahead() || runner_.history_full() || is_logged(summary_.steps);
+  }
+  bool is_logged(int64_t step) const {
+    return step == 1 || step == summary_.total_steps || (summary_.interrupted && step == summary_.steps) ||
+           is_multiple(step, recipe_.logging.logging_steps);
+  }
+
+  void enqueue(const std::vector<Batch>& step) {
     int64_t index = summary_.steps;
-    StepResult result = runner_.run_step(step, index, summary_.total_steps);
-    if (!std::isfinite(result.loss)) {
-      throw bad_input(
-          fmt::format("the loss of step {} is {}: training has diverged. Lower training.learning_rate "
-                      "(now {}), or lengthen warm-up; nothing was saved",
-                      index + 1, result.loss, recipe_.training.learning_rate));
-    }
+    runner_.enqueue_step(step, index, summary_.total_steps);
     StepMetrics row;
     row.step = ++summary_.steps;
     row.total_steps = summary_.total_steps;
     row.epoch = batches_.epoch();
-    row.loss = result.loss;
-    row.gradient_norm = result.gradient_norm;
     row.learning_rate = learning_rate(recipe_.training, index, summary_.total_steps);
     for (const Batch& batch : step) {
       row.tokens += batch.tokens() + batch.source_tokens();
     }
-    return row;
+    waiting_.push_back(row);
+  }
+
+  // Waits for the steps enqueued so far. Each is said to have taken its share of the time.
+  void record_results(MetricsFile& metrics) {
+    std::vector<StepResult> results = runner_.take_results();
+    double seconds = seconds_since(waiting_since_) / static_cast<double>(results.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      StepMetrics& row = waiting_[i];
+      row.loss = results[i].loss;
+      row.gradient_norm = results[i].gradient_norm;
+      row.seconds = seconds;
+      if (!std::isfinite(row.loss)) {
+        throw bad_input(
+            fmt::format("the loss of step {} is {}: training has diverged. Lower training.learning_rate "
+                        "(now {}), or lengthen warm-up; nothing was saved",
+                        row.step, row.loss, recipe_.training.learning_rate));
+      }
+      record(row, metrics);
+    }
+    waiting_.clear();
+    waiting_since_ = Clock::now();
   }
 
   void record(const StepMetrics& row, MetricsFile& metrics) {
@@ -122,9 +152,7 @@ class Trainer {
     if (row.step == 1) {
       summary_.first_loss = row.loss;
     }
-    bool due = row.step == 1 || row.step == row.total_steps || summary_.interrupted ||
-               row.step % std::max<int64_t>(recipe_.logging.logging_steps, 1) == 0;
-    if (due) {
+    if (is_logged(row.step)) {
       metrics.append({{"step", row.step},
                       {"epoch", row.epoch},
                       {"loss", row.loss},
@@ -188,6 +216,8 @@ class Trainer {
   StepRunner runner_;
   BatchSequence batches_;
   TrainSummary summary_;
+  std::vector<StepMetrics> waiting_;  // for their results
+  Clock::time_point waiting_since_;
 };
 
 }  // namespace

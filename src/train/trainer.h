@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "compile/optimizer.h"
 #include "data/batch_sequence.h"
 #include "data/run_data.h"
 #include "exec/executor.h"
 #include "model/locate.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer.h"
-#include "train/loss_scale.h"
 
 namespace snug {
 
@@ -72,7 +72,8 @@ TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, c
 // metrics.jsonl, recipe.yml and summary.json to output_dir.
 TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer);
 
-// The loop's two moves, also for tests: one optimizer step, and the mean loss over all batches.
+// The loop's moves, also for tests: optimizer steps, and the mean loss over all batches. A backend that runs
+// ahead does steps without the host, which reads their results when it wants to know them.
 struct StepResult {
   double loss = 0;
   double gradient_norm = 0;  // not finite: the update was skipped
@@ -80,20 +81,29 @@ struct StepResult {
 class StepRunner {
  public:
   StepRunner(Executor& executor, const TrainingSection& training);
+  void enqueue_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
+  // Of all steps since the last call, in order; waits for them.
+  std::vector<StepResult> take_results();
+  // No step may be enqueued before the results are taken.
+  bool history_full() const { return pending_targets_.size() == kHistorySteps; }
+
+  // The same in one: a step and its result.
+  StepResult run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
   // Gradients of all micro-batches, times loss_scale(), without the update. Returns the mean loss.
   double accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step);
-  StepResult run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
   EvaluationMetrics evaluate(const Dataset& dataset, const BatchOptions& options);
-  float loss_scale() const { return loss_scale_.value(); }
+  float loss_scale();  // waits
 
  private:
   double loss_sum_and_reset();
+  void enqueue_gradients(const std::vector<Batch>& micro_batches, int64_t step);
   void run_micro_batch(std::string_view phase, const Batch& batch, float scale);
 
   Executor& executor_;
   const TrainingSection& training_;
-  LossScale loss_scale_;
-  int64_t skipped_updates_ = 0;
+  bool scales_loss_;
+  int64_t steps_ = 0;
+  std::vector<int64_t> pending_targets_;  // of each step whose result was not taken
 };
 
 }  // namespace snug

@@ -223,8 +223,9 @@ void initialize_adapters(Executor& executor, uint64_t seed) {
 
 std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact) {
   std::vector<StoredTensor> tensors;
+  const Program& load = plan.phase(kLoadPhase).program;
   for (const Buffer* buffer : file_buffers(plan, role)) {
-    bool use_master = exact && buffer->trainable;
+    bool use_master = exact && buffer->trainable && load.find(master_name(*buffer)) != kNoBuffer;
     for (const TensorPart& part : buffer->parts) {
       int64_t columns = columns_of(*buffer);
       tensors.push_back({.name = part.names.front(),

@@ -1,4 +1,5 @@
 // What goes wrong on a card: each is an error that names cause and remedy.
+#include "backend/cuda/check.h"
 #include "cuda/on_both.h"
 
 namespace snug {
@@ -12,6 +13,37 @@ std::string message_of(const std::function<void()>& action) {
     return error.what();
   }
   return "";
+}
+
+// Needs no card: what the runtime reports becomes a cause and a remedy.
+TEST(CudaFaults, EveryErrorNamesItsRemedy) {
+  struct Case {
+    cudaError_t status;
+    const char* remedy;
+  };
+  for (const Case& one :
+       {Case{cudaErrorInsufficientDriver, "driver 580 or newer"},
+        Case{cudaErrorSystemDriverMismatch, "driver 580 or newer"},
+        Case{cudaErrorUnsupportedPtxVersion, "driver 580 or newer"},
+        Case{cudaErrorNoDevice, "CUDA_VISIBLE_DEVICES"},
+        Case{cudaErrorNoKernelImageForDevice, "SNUG_CUDA_ARCHITECTURES"},
+        Case{cudaErrorMemoryAllocation, "other processes may have taken it"},
+        Case{cudaErrorDevicesUnavailable, "exclusive use"}, Case{cudaErrorECCUncorrectable, "another card"},
+        Case{cudaErrorIllegalAddress, "files written so far are whole"},
+        Case{cudaErrorLaunchFailure, "files written so far are whole"},
+        Case{cudaErrorUnknown, "files written so far are whole"}}) {
+    std::string message = message_of([&] { cuda::check(one.status, "trying"); });
+    EXPECT_NE(message.find("while trying"), std::string::npos) << message;
+    EXPECT_NE(message.find(one.remedy), std::string::npos) << message;
+    EXPECT_NE(message.find(cudaGetErrorName(one.status)), std::string::npos) << message;
+  }
+}
+
+TEST(CudaFaults, AWrongDriverIsNamed) {
+  EXPECT_NE(cuda::driver_problem(0, 13000).find("no NVIDIA driver"), std::string::npos);
+  std::string old = cuda::driver_problem(12040, 13010);
+  EXPECT_NE(old.find("knows CUDA 12.4"), std::string::npos) << old;
+  EXPECT_NE(old.find("needs CUDA 13.1"), std::string::npos) << old;
 }
 
 TEST(CudaFaults, AnArenaThatDoesNotFitSaysHowMuchIsFree) {

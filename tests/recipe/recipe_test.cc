@@ -72,6 +72,7 @@ training:
   seed: 7
   group_by_length: false
   eval_steps: 50
+  optimizer_states: bf16
 memory:
   limit: 22.3GiB
   recompute: [none, selective, full]
@@ -121,6 +122,7 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.training.max_grad_norm, 0);
   EXPECT_EQ(recipe.training.seed, 7);
   EXPECT_EQ(recipe.training.eval_steps, 50);
+  EXPECT_EQ(recipe.training.optimizer_states, DType::bf16);
   EXPECT_EQ(recipe.memory.limit_bytes, 23944442675);  // 22.3 * 2^30, rounded
   EXPECT_EQ(recipe.memory.recompute,
             (std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}));

@@ -1,8 +1,11 @@
-// A plan, its executor and loaded weights, for tests that train tiny models.
+// A plan, its executor and loaded weights on any backend, for tests that train tiny models.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -16,14 +19,16 @@
 
 namespace snug {
 
-// Plans the recipe on a CPU backend, whose memory starts as noise if poisoned, and loads (or makes) its
-// weights.
-class TrainFixture {
+// Plans the recipe and loads (or makes) its weights.
+template <typename BackendType>
+class FixtureOn {
  public:
-  explicit TrainFixture(Recipe recipe_to_run, const std::filesystem::path& adapter = {}, bool poison = true)
+  template <typename... BackendArguments>
+  explicit FixtureOn(Recipe recipe_to_run, const std::filesystem::path& adapter,
+                     BackendArguments&&... arguments)
       : recipe(std::move(recipe_to_run)),
         spec(locate_model(recipe.model.path).spec),
-        backend(poison),
+        backend(std::forward<BackendArguments>(arguments)...),
         plan(plan_training(recipe, spec, backend)),
         executor(plan, backend),
         runner(executor, recipe.training) {
@@ -45,8 +50,12 @@ class TrainFixture {
     for (const StoredTensor& stored : stored_tensors(plan, role, suffix.empty())) {
       if (stored.name == file_name) {
         Tensor source = executor.tensor(kLoadPhase, stored.buffer + suffix);
+        int64_t element_bytes = size_of(source.dtype);
+        std::vector<std::byte> raw(static_cast<size_t>(stored.elements * element_bytes));
+        backend.download(raw.data(), source.template as<std::byte>() + stored.first_element * element_bytes,
+                         static_cast<int64_t>(raw.size()));
         std::vector<float> values(static_cast<size_t>(stored.elements));
-        backend.download(values.data(), source.as<float>() + stored.first_element, stored.elements * 4);
+        convert(source.dtype, raw.data(), DType::f32, values.data(), stored.elements);
         return values;
       }
     }
@@ -60,7 +69,7 @@ class TrainFixture {
 
   Recipe recipe;
   ModelSpec spec;
-  CpuBackend backend;
+  BackendType backend;
   Plan plan;
   Executor executor;
   StepRunner runner;
@@ -71,6 +80,13 @@ class TrainFixture {
     require_tensors(plan, role, files, path.string());
     load_tensors(executor, role, files);
   }
+};
+
+// On the CPU, whose memory starts as noise if poisoned.
+class TrainFixture : public FixtureOn<CpuBackend> {
+ public:
+  explicit TrainFixture(Recipe recipe_to_run, const std::filesystem::path& adapter = {}, bool poison = true)
+      : FixtureOn(std::move(recipe_to_run), adapter, poison) {}
 };
 
 }  // namespace snug

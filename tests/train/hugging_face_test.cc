@@ -1,6 +1,8 @@
-// Loss, every gradient, 20 LoRA steps and greedy generation against Hugging Face and PEFT.
+// Loss, every gradient, 20 LoRA steps, 50 steps of full fine-tuning and greedy generation against Hugging
+// Face and PEFT.
 #include <gtest/gtest.h>
 
+#include "support/curve_case.h"
 #include "support/train_fixture.h"
 #include "train/generator.h"
 #include "train/output.h"
@@ -83,6 +85,16 @@ TEST_P(Adapter, LossAndEveryGradient) {
 }
 
 INSTANTIATE_TEST_SUITE_P(References, Adapter, testing::ValuesIn(reference_cases_with("initial_adapter")),
+                         name_of_case);
+
+class FullTraining : public testing::TestWithParam<std::string> {};
+
+TEST_P(FullTraining, FollowsFiftySteps) {
+  TrainFixture fixture(curve_recipe(GetParam()));
+  EXPECT_LE(largest_difference_from_curve(fixture.runner, GetParam()), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(References, FullTraining, testing::ValuesIn(reference_cases_with("curve.json")),
                          name_of_case);
 
 TEST(LoraTraining, FollowsTheCurveOfPeft) {

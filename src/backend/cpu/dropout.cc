@@ -10,6 +10,7 @@
 
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
+#include "backend/cpu/philox_lanes.h"
 #include "base/threads.h"
 
 namespace snug::cpu {
@@ -23,59 +24,19 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-constexpr int64_t kGroupsAtOnce = 64;
+constexpr auto kGroupsAtOnce = static_cast<int64_t>(PhiloxLanes::kLanes);
 constexpr int64_t kElementsAtOnce = 4 * kGroupsAtOnce;
 
-// philox (base/rng.h) for many consecutive counters: each round is a loop over them that vectorises.
-class PhiloxLanes {
- public:
-  void run(uint64_t key, uint64_t stream, uint64_t first_counter) {
-    for (size_t i = 0; i < kLanes; ++i) {
-      uint64_t counter = first_counter + i;
-      c0_[i] = static_cast<uint32_t>(counter);
-      c1_[i] = static_cast<uint32_t>(counter >> 32);
-      c2_[i] = static_cast<uint32_t>(stream);
-      c3_[i] = static_cast<uint32_t>(stream >> 32);
-    }
-    auto k0 = static_cast<uint32_t>(key);
-    auto k1 = static_cast<uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round) {
-#pragma omp simd
-      for (size_t i = 0; i < kLanes; ++i) {
-        uint64_t p0 = 0xD2511F53ULL * c0_[i];
-        uint64_t p1 = 0xCD9E8D57ULL * c2_[i];
-        c0_[i] = static_cast<uint32_t>(p1 >> 32) ^ c1_[i] ^ k0;
-        c1_[i] = static_cast<uint32_t>(p1);
-        c2_[i] = static_cast<uint32_t>(p0 >> 32) ^ c3_[i] ^ k1;
-        c3_[i] = static_cast<uint32_t>(p0);
-      }
-      k0 += 0x9E3779B9U;
-      k1 += 0xBB67AE85U;
-    }
-  }
-
-  // The factor of element 4 * i + word is kept_scale where its fraction is at least p, else 0.
-  void write_factors(float probability, float kept_scale, float* factors) const {
-    auto factor_of = [&](uint32_t word) {
+// The factor of element 4 * i + word is kept_scale where its fraction is at least p, else 0.
+void write_factors(const PhiloxLanes& lanes, float probability, float kept_scale, float* factors) {
+  for (size_t i = 0; i < PhiloxLanes::kLanes; ++i) {
+    for (size_t word = 0; word < 4; ++word) {
       // As a signed integer, because AVX2 converts those; 24 bits are the same either way.
-      float fraction = static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24F;
-      return fraction >= probability ? kept_scale : 0.0F;
-    };
-    for (size_t i = 0; i < kLanes; ++i) {
-      factors[4 * i] = factor_of(c0_[i]);
-      factors[4 * i + 1] = factor_of(c1_[i]);
-      factors[4 * i + 2] = factor_of(c2_[i]);
-      factors[4 * i + 3] = factor_of(c3_[i]);
+      float fraction = static_cast<float>(static_cast<int32_t>(lanes.words[word][i] >> 8)) * 0x1p-24F;
+      factors[4 * i + word] = fraction >= probability ? kept_scale : 0.0F;
     }
   }
-
- private:
-  static constexpr size_t kLanes = kGroupsAtOnce;
-  uint32_t c0_[kLanes];
-  uint32_t c1_[kLanes];
-  uint32_t c2_[kLanes];
-  uint32_t c3_[kLanes];
-};
+}
 
 // y[i] (= or +=) x[i] * factor[i] for `count` elements.
 template <bool kAccumulate, typename T>
@@ -113,7 +74,7 @@ void dropout(const KernelCall& call) {
         std::array<float, kElementsAtOnce> factors;
         for (int64_t run = first; run < last; ++run) {
           lanes.run(seed, stream, static_cast<uint64_t>(first_group + run * kGroupsAtOnce));
-          lanes.write_factors(attributes.probability, kept_scale, factors.data());
+          write_factors(lanes, attributes.probability, kept_scale, factors.data());
           int64_t begin = run * kElementsAtOnce - lead;
           int64_t skipped = std::max<int64_t>(0, -begin);
           int64_t at = begin + skipped;

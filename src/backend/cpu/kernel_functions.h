@@ -41,6 +41,10 @@ void gradient_norm(const KernelCall& call);
 int64_t gradient_norm_workspace(const Program& program, const Op& op);
 void adamw(const KernelCall& call);
 
+// step_clock.cc
+void scale_loss(const KernelCall& call);
+void close_step(const KernelCall& call);
+
 // linear.cc
 void linear(const KernelCall& call);
 int64_t linear_workspace(const Program& program, const Op& op);

@@ -1,8 +1,11 @@
 // The optimizer's ops: the norm over all gradients, and AdamW over all parameters in one pass.
 #include <cmath>
 
+#include "backend/adamw_formula.h"
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
+#include "backend/cpu/philox_lanes.h"
+#include "backend/step_clock.h"
 #include "base/threads.h"
 
 namespace snug::cpu {
@@ -45,72 +48,149 @@ void for_each_block(std::span<const Tensor> tensors, const Body& body) {
   });
 }
 
-struct Update {
-  float gradient_scale;  // takes the loss scale out, and clips
-  float beta1;
-  float beta2;
-  float one_minus_beta1;
-  float one_minus_beta2;
-  float step_size;              // learning rate / (1 - beta1^t)
-  float inverse_root_of_bias2;  // 1 / sqrt(1 - beta2^t)
-  float epsilon;
-};
-
-// The parts of the buffers that one block covers.
-struct Moments {
+// The parts of the buffers that one block covers. `P` is the dtype of the parameters, `M` that of the
+// moments; bf16 among them is rounded stochastically.
+template <typename P, typename M>
+struct Part {
   float* gradient;
-  float* parameter;
-  float* first;
-  float* second;
-  float decay;  // 1 - learning rate * weight decay
+  P* parameter;
+  M* first;
+  M* second;
+  float decay;
   int64_t count;
 };
 
-// torch.optim.AdamW, decoupled decay first; `Copy` is the dtype of the compute copy, void if there is none.
+template <typename P, typename M>
+AdamwElement element_of(const Part<P, M>& part, int64_t i) {
+  return {.parameter = to_float(part.parameter[i]),
+          .first = to_float(part.first[i]),
+          .second = to_float(part.second[i])};
+}
+
+// `Copy` is the dtype of the compute copy, void if there is none.
 template <typename Copy>
-void update_block(const Update& update, const Moments& block, Copy* copy) {
-  float* gradient = block.gradient;
-  float* parameter = block.parameter;
-  float* first = block.first;
-  float* second = block.second;
+void update_exactly(const AdamwStep& step, const Part<float, float>& part, Copy* copy) {
 #pragma omp simd
-  for (int64_t i = 0; i < block.count; ++i) {
-    float g = gradient[i] * update.gradient_scale;
-    float m = update.beta1 * first[i] + update.one_minus_beta1 * g;
-    float v = update.beta2 * second[i] + update.one_minus_beta2 * g * g;
-    float denominator = std::sqrt(v) * update.inverse_root_of_bias2 + update.epsilon;
-    float p = parameter[i] * block.decay - update.step_size * m / denominator;
-    first[i] = m;
-    second[i] = v;
-    parameter[i] = p;
-    gradient[i] = 0;
+  for (int64_t i = 0; i < part.count; ++i) {
+    AdamwElement after = updated(step, part.decay, part.gradient[i], element_of(part, i));
+    part.first[i] = after.first;
+    part.second[i] = after.second;
+    part.parameter[i] = after.parameter;
+    part.gradient[i] = 0;
     if constexpr (!std::is_void_v<Copy>) {
-      copy[i] = round_to<Copy>(p);
+      copy[i] = round_to<Copy>(after.parameter);
     }
   }
 }
 
-// torch.nn.utils.clip_grad_norm_.
-float clip_coefficient(float norm, float max_norm) {
-  return max_norm > 0 ? std::min(1.0F, max_norm / (norm + 1e-6F)) : 1.0F;
-}
+// Where a block's random bits come from.
+struct Randomness {
+  uint64_t seed;
+  uint64_t stream;
+  int64_t first_element;  // of the block, within its tensor
+};
 
-Update make_update(const AdamwAttributes& attributes, const float* scalars, float norm) {
-  // 1 - beta in double: in fp32 the difference would lose most of its digits.
-  float unscale = scalars[3];
-  return {.gradient_scale = clip_coefficient(norm * unscale, attributes.max_norm) * unscale,
-          .beta1 = static_cast<float>(attributes.beta1),
-          .beta2 = static_cast<float>(attributes.beta2),
-          .one_minus_beta1 = static_cast<float>(1.0 - attributes.beta1),
-          .one_minus_beta2 = static_cast<float>(1.0 - attributes.beta2),
-          .step_size = scalars[0] / scalars[1],
-          .inverse_root_of_bias2 = 1.0F / std::sqrt(scalars[2]),
-          .epsilon = static_cast<float>(attributes.epsilon)};
+static_assert(kBlockElements % 2 == 0, "a block begins with a counter of its own");
+
+template <typename P>
+void update_by_chance(const AdamwStep& step, const Part<P, bf16_t>& part, const Randomness& random) {
+  constexpr auto kElementsAtOnce = static_cast<int64_t>(2 * PhiloxLanes::kLanes);
+  PhiloxLanes lanes;
+  for (int64_t begin = 0; begin < part.count; begin += kElementsAtOnce) {
+    lanes.run(random.seed, random.stream, static_cast<uint64_t>((random.first_element + begin) / 2));
+    int64_t end = std::min(part.count, begin + kElementsAtOnce);
+    for (int64_t i = begin; i < end; ++i) {
+      AdamwElement after = updated(step, part.decay, part.gradient[i], element_of(part, i));
+      auto lane = static_cast<size_t>((i - begin) / 2);
+      auto word = static_cast<size_t>((i - begin) % 2 * 2);
+      uint32_t bits = lanes.words[word][lane];
+      part.first[i] = bf16_t{stochastic_bf16_bits(after.first, bits)};
+      part.second[i] = bf16_t{stochastic_bf16_bits(after.second, bits >> 16)};
+      if constexpr (std::is_same_v<P, bf16_t>) {
+        part.parameter[i] = bf16_t{stochastic_bf16_bits(after.parameter, lanes.words[word + 1][lane])};
+      } else {
+        part.parameter[i] = after.parameter;
+      }
+      part.gradient[i] = 0;
+    }
+  }
 }
 
 void check_fp32(std::span<const Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
-    SNUG_CHECK(tensor.dtype == DType::f32, "gradients, master parameters and moments are fp32");
+    SNUG_CHECK(tensor.dtype == DType::f32, "gradients and master parameters are fp32");
+  }
+}
+
+// adamw's inputs and outputs by their names.
+class UpdateCall {
+ public:
+  explicit UpdateCall(const KernelCall& call)
+      : call_(call),
+        attributes_(attributes_of<AdamwAttributes>(call.op)),
+        count_(attributes_.weight_decay.size()),
+        scalars_(*call.inputs[count_].as<StepScalars>()),
+        norm_(call.inputs[count_ + 1].as<float>()[0]),
+        step_(make_step(rates_of(attributes_), scalars_, norm_)) {
+    SNUG_CHECK(call.inputs.size() >= count_ + 2, "adamw's inputs are gradients, scalars and norm");
+    SNUG_CHECK(call.outputs.size() == count_ * (attributes_.has_copies ? 4 : 3),
+               "adamw's outputs are parameters, moments and copies");
+    check_fp32(gradients());
+  }
+
+  std::span<const Tensor> gradients() const { return call_.inputs.first(count_); }
+  bool skips() const { return !std::isfinite(norm_); }
+  const AdamwStep& step() const { return step_; }
+  DType parameter_dtype() const { return call_.outputs[0].dtype; }
+  DType moment_dtype() const { return call_.outputs[count_].dtype; }
+  const Tensor* copy(size_t tensor) const {
+    return attributes_.has_copies ? &call_.outputs[3 * count_ + tensor] : nullptr;
+  }
+
+  template <typename P, typename M>
+  Part<P, M> part(const Block& block) const {
+    size_t i = block.tensor;
+    return {.gradient = call_.inputs[i].as<float>() + block.first,
+            .parameter = call_.outputs[i].as<P>() + block.first,
+            .first = call_.outputs[count_ + i].as<M>() + block.first,
+            .second = call_.outputs[2 * count_ + i].as<M>() + block.first,
+            .decay = decay_factor(scalars_.learning_rate, attributes_.weight_decay[i]),
+            .count = block.last - block.first};
+  }
+  Randomness randomness(const Block& block) const {
+    const auto* random = call_.inputs[count_ + 2].as<int64_t>();
+    return {.seed = static_cast<uint64_t>(random[0]),
+            .stream = rounding_stream(random[1], block.tensor),
+            .first_element = block.first};
+  }
+
+ private:
+  const KernelCall& call_;
+  const AdamwAttributes& attributes_;
+  size_t count_;
+  StepScalars scalars_;
+  float norm_;
+  AdamwStep step_;
+};
+
+void update_block(const UpdateCall& update, const Block& block) {
+  if (update.moment_dtype() == DType::bf16) {
+    SNUG_CHECK(update.copy(0) == nullptr, "bf16 moments go without compute copies here");
+    with_type(update.parameter_dtype(), [&](auto type) {
+      using P = typename decltype(type)::type;
+      update_by_chance(update.step(), update.part<P, bf16_t>(block), update.randomness(block));
+    });
+    return;
+  }
+  SNUG_CHECK(update.parameter_dtype() == DType::f32, "master parameters are fp32");
+  auto part = update.part<float, float>(block);
+  const Tensor* copy = update.copy(block.tensor);
+  if (copy == nullptr) {
+    update_exactly<void>(update.step(), part, nullptr);
+  } else {
+    with_type(copy->dtype, [&](auto type) {
+      update_exactly(update.step(), part, copy->as<typename decltype(type)::type>() + block.first);
+    });
   }
 }
 
@@ -152,36 +232,13 @@ void gradient_norm(const KernelCall& call) {
 // Updates parameters, moments and compute copies, and clears the gradients, in one pass. A norm that is not
 // finite means that the gradients are not: the update is skipped and only the gradients are cleared.
 void adamw(const KernelCall& call) {
-  const auto& attributes = attributes_of<AdamwAttributes>(call.op);
-  size_t parameters = call.inputs.size() - 2;
-  SNUG_CHECK(attributes.weight_decay.size() == parameters, "one weight decay per parameter");
-  SNUG_CHECK(call.outputs.size() == parameters * (attributes.has_copies ? 4 : 3),
-             "adamw's outputs are parameters, moments and copies");
-  std::span<const Tensor> gradients = call.inputs.first(parameters);
-  check_fp32(gradients);
-  check_fp32(call.outputs.first(3 * parameters));
-  const auto* scalars = call.inputs[parameters].as<float>();
-  float norm = call.inputs[parameters + 1].as<float>()[0];
-  bool skip = !std::isfinite(norm);
-  Update update = make_update(attributes, scalars, norm);
-  for_each_block(gradients, [&](const Block& block) {
-    size_t i = block.tensor;
-    Moments part{.gradient = gradients[i].as<float>() + block.first,
-                 .parameter = call.outputs[i].as<float>() + block.first,
-                 .first = call.outputs[parameters + i].as<float>() + block.first,
-                 .second = call.outputs[2 * parameters + i].as<float>() + block.first,
-                 .decay = static_cast<float>(1.0 - static_cast<double>(scalars[0]) *
-                                                       static_cast<double>(attributes.weight_decay[i])),
-                 .count = block.last - block.first};
-    if (skip) {
-      std::fill_n(part.gradient, part.count, 0.0F);
-    } else if (!attributes.has_copies) {
-      update_block<void>(update, part, nullptr);
+  UpdateCall update(call);
+  for_each_block(update.gradients(), [&](const Block& block) {
+    if (update.skips()) {
+      auto* gradient = update.gradients()[block.tensor].as<float>();
+      std::fill(gradient + block.first, gradient + block.last, 0.0F);
     } else {
-      const Tensor& copy = call.outputs[3 * parameters + i];
-      with_type(copy.dtype, [&](auto type) {
-        update_block(update, part, copy.as<typename decltype(type)::type>() + block.first);
-      });
+      update_block(update, block);
     }
   });
 }

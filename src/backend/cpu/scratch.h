@@ -1,42 +1,16 @@
-// Cuts a kernel's planned workspace into typed pieces. It never allocates: what a kernel takes here, its
-// workspace function has counted with padded_bytes.
+// The CPU kernels' workspace.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
-#include "base/check.h"
+#include "backend/scratch.h"
 
 namespace snug::cpu {
 
-// Pieces start at multiples of a cache line, so that threads do not write to the same one.
-inline constexpr int64_t kLineBytes = 64;
+// A cache line, so that threads do not write to the same one.
+using Scratch = AlignedScratch<64>;
 
-constexpr int64_t padded_bytes(int64_t bytes) {
-  return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
-}
 template <typename T>
 constexpr int64_t padded_bytes_of(int64_t count) {
-  return padded_bytes(count * static_cast<int64_t>(sizeof(T)));
+  return Scratch::padded_bytes_of<T>(count);
 }
-
-class Scratch {
- public:
-  explicit Scratch(std::span<std::byte> memory) : memory_(memory) {}
-
-  template <typename T>
-  T* take(int64_t count) {
-    auto bytes = static_cast<size_t>(padded_bytes_of<T>(count));
-    SNUG_CHECK(bytes <= memory_.size(), "a kernel takes more workspace than it planned");
-    T* piece = reinterpret_cast<T*>(memory_.data());
-    memory_ = memory_.subspan(bytes);
-    return piece;
-  }
-  std::span<std::byte> rest() const { return memory_; }
-
- private:
-  std::span<std::byte> memory_;
-};
 
 }  // namespace snug::cpu

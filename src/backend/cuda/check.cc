@@ -52,6 +52,19 @@ std::string remedy_for(cudaError_t status) {
 
 }  // namespace
 
+std::string driver_problem(int found, int needed) {
+  auto version = [](int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); };
+  if (found == 0) {
+    return "there is no NVIDIA driver on this machine (libcuda.so.1 was not found): install one (580 or "
+           "newer), or "
+           "use --device cpu";
+  }
+  return fmt::format(
+      "the NVIDIA driver knows CUDA {}, and this build needs CUDA {}: update the driver (580 or newer), "
+      "or use --device cpu",
+      version(found), version(needed));
+}
+
 void check(cudaError_t status, const char* doing) {
   if (status != cudaSuccess) {
     throw environment_error(fmt::format("CUDA error while {}: {} ({}); {}", doing, cudaGetErrorString(status),

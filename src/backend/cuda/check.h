@@ -4,7 +4,13 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <string>
+
 namespace snug::cuda {
+
+// What is wrong with a driver that knows CUDA `found` (13000 for 13.0; 0: there is none) where `needed` is
+// needed.
+std::string driver_problem(int found, int needed);
 
 // `doing` completes "while ...": "copying to the card".
 void check(cudaError_t status, const char* doing);

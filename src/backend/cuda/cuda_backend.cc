@@ -30,12 +30,21 @@ constexpr int64_t kTypicalContextBytes = int64_t{576} << 20;
 // phases, and rounded up.
 constexpr int64_t kLateLoadingBytes = int64_t{64} << 20;
 
+// The driver takes so few bytes of pageable memory along with the command; for more it would first wait until
+// the stream is done.
+constexpr int64_t kSmallCopyBytes = int64_t{32} << 10;
+
 constexpr int kOldestMajor = 7;
 constexpr int kOldestMinor = 5;
 
 void require_card() {
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    int found = 0;
+    check(cudaDriverGetVersion(&found), "looking for a driver");
+    throw environment_error(cuda::driver_problem(found, CUDART_VERSION));
+  }
   if (status == cudaSuccess && count == 0) {
     status = cudaErrorNoDevice;
   }
@@ -70,6 +79,7 @@ void CudaBackend::open() {
         fmt::format("{} has compute capability {}.{}: snug needs {}.{} (Turing) or newer; use --device cpu",
                     card_name_, properties.major, properties.minor, kOldestMajor, kOldestMinor));
   }
+  shape_ = cuda::read_card_shape(0);
   check(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking), "opening the card");
   for (cudaEvent_t& event : marks_) {
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "opening the card");
@@ -121,6 +131,10 @@ std::string CudaBackend::description() const {
                      format_bytes(static_cast<int64_t>(all_bytes)),
                      use ? fmt::format(", driver {}", use->driver_version) : "",
                      others.empty() ? "" : "; " + others);
+}
+
+DeviceRates CudaBackend::rates(DType dtype) const {
+  return options_.opened ? cuda::rates_of(shape_, dtype, options_.tf32) : DeviceRates{};
 }
 
 int64_t CudaBackend::driver_bytes() const {
@@ -229,8 +243,16 @@ void CudaBackend::run_phase(std::string_view phase, const Extents& extents,
 
 void CudaBackend::upload(void* device, const void* host, int64_t bytes) {
   note_write(device, bytes);
-  check(cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyDefault, queue_.stream),
-        "copying to the card");
+  const Arena& pinned = arena(Home::pinned);
+  const auto* source = static_cast<const std::byte*>(host);
+  bool is_pinned = pinned.data != nullptr && source >= pinned.data && source < pinned.data + pinned.bytes;
+  int64_t piece = is_pinned ? bytes : kSmallCopyBytes;
+  for (int64_t done = 0; done < bytes; done += piece) {
+    auto now = static_cast<size_t>(std::min(piece, bytes - done));
+    check(cudaMemcpyAsync(static_cast<std::byte*>(device) + done, source + done, now, cudaMemcpyDefault,
+                          queue_.stream),
+          "copying to the card");
+  }
 }
 
 void CudaBackend::download(void* host, const void* device, int64_t bytes) {

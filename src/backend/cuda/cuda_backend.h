@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cuda/card_rates.h"
 #include "backend/cuda/kernels.h"
 
 namespace snug {
@@ -31,6 +32,7 @@ class CudaBackend : public Backend {
 
   std::string_view name() const override { return "cuda"; }
   std::string description() const override;
+  DeviceRates rates(DType dtype) const override;
   std::string find_unsupported(const Program& program, const Op& op) const override;
   int64_t workspace_bytes(const Program& program, const Op& op) const override;
 
@@ -41,6 +43,8 @@ class CudaBackend : public Backend {
   void run(const KernelCall& call) override;
   void run_phase(std::string_view phase, const Extents& extents,
                  const std::function<void()>& run_ops) override;
+
+  bool runs_ahead() const override { return true; }
 
   // From pageable memory the source may be changed when this returns; from the pinned arena only after
   // synchronize().
@@ -77,6 +81,7 @@ class CudaBackend : public Backend {
 
   CudaOptions options_;
   std::string card_name_;
+  cuda::CardShape shape_;
   std::string pci_bus_id_;
   int64_t total_bytes_ = 0;
   int64_t context_bytes_ = 0;

@@ -49,6 +49,10 @@ void gradient_norm(const Queue& queue, const KernelCall& call);
 int64_t gradient_norm_workspace(const Program& program, const Op& op);
 void adamw(const Queue& queue, const KernelCall& call);
 
+// step_clock.cu
+void scale_loss(const Queue& queue, const KernelCall& call);
+void close_step(const Queue& queue, const KernelCall& call);
+
 // linear.cc
 void linear(const Queue& queue, const KernelCall& call);
 void linear_backward_input(const Queue& queue, const KernelCall& call);

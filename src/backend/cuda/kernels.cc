@@ -1,19 +1,13 @@
 // The table of CUDA kernels.
 #include "backend/cuda/kernels.h"
 
-#include <array>
-
 #include "backend/cuda/kernel_functions.h"
+#include "backend/kernel_rows.h"
 
 namespace snug::cuda {
 namespace {
 
-struct Row {
-  OpKind kind;
-  Kernel kernel;
-};
-
-constexpr std::array<Row, kOpKindCount> kRows = {{
+constexpr KernelRows<Kernel> kRows = {{
     {OpKind::embedding, {embedding}},
     {OpKind::embedding_backward, {embedding_backward}},
     {OpKind::rms_norm, {rms_norm}},
@@ -43,19 +37,13 @@ constexpr std::array<Row, kOpKindCount> kRows = {{
     {OpKind::cache_write, {cache_write}},
     {OpKind::copy, {copy}},
     {OpKind::fill, {fill}},
+    {OpKind::scale_loss, {scale_loss}},
     {OpKind::gradient_norm, {gradient_norm, gradient_norm_workspace}},
+    {OpKind::close_step, {close_step}},
     {OpKind::adamw, {adamw}},
 }};
 
-constexpr bool rows_follow_the_kinds() {
-  for (size_t i = 0; i < kRows.size(); ++i) {
-    if (kRows[i].kind != static_cast<OpKind>(i)) {
-      return false;
-    }
-  }
-  return true;
-}
-static_assert(rows_follow_the_kinds(), "one row a kind, in the order of OpKind");
+static_assert(rows_follow_the_kinds(kRows), "one row a kind, in the order of OpKind");
 
 }  // namespace
 

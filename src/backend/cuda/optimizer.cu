@@ -2,10 +2,13 @@
 // its list of tensors fits in (512 a launch). The host reads nothing back.
 #include <cmath>
 
+#include "backend/adamw_formula.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda/scratch.h"
 #include "backend/cuda/vectors.cuh"
+#include "backend/step_clock.h"
+#include "base/rng.h"
 
 namespace snug::cuda {
 namespace {
@@ -24,6 +27,7 @@ struct TensorList {
   Entry entries[kMostTensors];
   int count = 0;
   uint32_t blocks = 0;
+  uint64_t first_tensor = 0;  // of all that the op updates
 
   __device__ const Entry& entry_of(uint32_t block) const {
     int low = 0;
@@ -96,7 +100,7 @@ __global__ void norm_kernel(const double* sums, int64_t count, float* norm) {
 
 struct UpdateEntry {
   float* gradient;
-  float* parameter;
+  void* parameter;
   void* first;
   void* second;
   void* copy;
@@ -105,53 +109,109 @@ struct UpdateEntry {
   float weight_decay;
 };
 
-struct Rates {
-  const float* scalars;  // learning rate, 1 - beta1^t, 1 - beta2^t, 1 / loss scale
+// What all blocks of an update read.
+struct UpdateInputs {
+  AdamwRates rates;
+  const StepScalars* scalars;
   const float* norm;
-  float max_norm;
-  float beta1;
-  float beta2;
-  float one_minus_beta1;
-  float one_minus_beta2;
-  float epsilon;
+  const int64_t* random;  // seed, step; null where nothing is rounded by chance
 };
 
 struct None {};
 
-// torch.optim.AdamW, decoupled decay first, after torch.nn.utils.clip_grad_norm_. A norm that is not finite
-// means that the gradients are not: the update is skipped and only the gradients are cleared. `M` is the
-// dtype of the moments, `Copy` that of the compute copy or None.
-template <typename M, typename Copy>
-__global__ void adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> list, Rates rates) {
+// Two random words for each of N elements, the first of which has number `first` in its tensor.
+template <int N>
+__device__ inline void draw(uint64_t seed, uint64_t stream, int64_t first, uint32_t (&words)[2 * N]) {
+  if constexpr (N == 1) {
+    auto four = philox(seed, stream, static_cast<uint64_t>(first / 2));
+    words[0] = four[first % 2 * 2];
+    words[1] = four[first % 2 * 2 + 1];
+  } else {
+#pragma unroll
+    for (int pair = 0; pair < N / 2; ++pair) {
+      auto four = philox(seed, stream, static_cast<uint64_t>(first / 2 + pair));
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        words[4 * pair + j] = four[static_cast<size_t>(j)];
+      }
+    }
+  }
+}
+
+__device__ inline void put(float value, uint32_t, float& target) {
+  target = value;
+}
+__device__ inline void put(float value, uint32_t random_bits, __nv_bfloat16& target) {
+  target = __ushort_as_bfloat16(stochastic_bf16_bits(value, random_bits));
+}
+
+// N elements from `i` on. `P` is the dtype of the parameters, `M` that of the moments (bf16 is rounded by
+// chance), `Copy` that of the compute copy or None.
+template <int N, typename P, typename M, typename Copy>
+__device__ inline void update_elements(const UpdateEntry& entry, int64_t i, const AdamwStep& step,
+                                       float decay, uint64_t seed, uint64_t stream) {
+  Vector<float, N> gradient = load<N>(entry.gradient + i);
+  Vector<P, N> parameter = load<N>(static_cast<P*>(entry.parameter) + i);
+  Vector<M, N> first = load<N>(static_cast<M*>(entry.first) + i);
+  Vector<M, N> second = load<N>(static_cast<M*>(entry.second) + i);
+  Vector<std::conditional_t<std::is_same_v<Copy, None>, float, Copy>, N> copy;
+  uint32_t words[2 * N] = {};
+  if constexpr (std::is_same_v<M, __nv_bfloat16>) {
+    draw<N>(seed, stream, i, words);
+  }
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    AdamwElement after = updated(step, decay, gradient.at[j],
+                                 {to_float(parameter.at[j]), to_float(first.at[j]), to_float(second.at[j])});
+    put(after.first, words[2 * j], first.at[j]);
+    put(after.second, words[2 * j] >> 16, second.at[j]);
+    put(after.parameter, words[2 * j + 1], parameter.at[j]);
+    gradient.at[j] = 0;
+    if constexpr (!std::is_same_v<Copy, None>) {
+      copy.at[j] = round_to<Copy>(after.parameter);
+    }
+  }
+  store<N>(static_cast<P*>(entry.parameter) + i, parameter);
+  store<N>(static_cast<M*>(entry.first) + i, first);
+  store<N>(static_cast<M*>(entry.second) + i, second);
+  store<N>(entry.gradient + i, gradient);
+  if constexpr (!std::is_same_v<Copy, None>) {
+    store<N>(static_cast<Copy*>(entry.copy) + i, copy);
+  }
+}
+
+// A norm that is not finite means that the gradients are not: the update is skipped and only the gradients
+// are cleared.
+template <typename P, typename M, typename Copy>
+__global__ void adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> list, UpdateInputs inputs) {
+  constexpr int kWidth = 4;
   const UpdateEntry& entry = list.entry_of(blockIdx.x);
   int64_t begin = static_cast<int64_t>(blockIdx.x - entry.first_block) * kBlockElements;
   int64_t end = min(begin + kBlockElements, entry.elements);
-  float norm = rates.norm[0];
-  bool skip = !isfinite(norm);
-  float unscale = rates.scalars[3];
-  float clip = rates.max_norm > 0 ? fminf(1.0F, rates.max_norm / (norm * unscale + 1e-6F)) : 1.0F;
-  float scale = clip * unscale;
-  float step_size = rates.scalars[0] / rates.scalars[1];
-  float inverse_root_of_bias2 = 1.0F / sqrtf(rates.scalars[2]);
-  auto decay = static_cast<float>(1.0 - static_cast<double>(rates.scalars[0]) *
-                                            static_cast<double>(entry.weight_decay));
-  M* first = static_cast<M*>(entry.first);
-  M* second = static_cast<M*>(entry.second);
-  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    if (!skip) {
-      float g = entry.gradient[i] * scale;
-      float m = rates.beta1 * to_float(first[i]) + rates.one_minus_beta1 * g;
-      float v = rates.beta2 * to_float(second[i]) + rates.one_minus_beta2 * g * g;
-      float denominator = sqrtf(v) * inverse_root_of_bias2 + rates.epsilon;
-      float p = entry.parameter[i] * decay - step_size * m / denominator;
-      first[i] = round_to<M>(m);
-      second[i] = round_to<M>(v);
-      entry.parameter[i] = p;
-      if constexpr (!std::is_same_v<Copy, None>) {
-        static_cast<Copy*>(entry.copy)[i] = round_to<Copy>(p);
+  float norm = inputs.norm[0];
+  StepScalars scalars = *inputs.scalars;
+  AdamwStep step = make_step(inputs.rates, scalars, norm);
+  float decay = decay_factor(scalars.learning_rate, entry.weight_decay);
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  if constexpr (std::is_same_v<M, __nv_bfloat16>) {
+    seed = static_cast<uint64_t>(inputs.random[0]);
+    stream =
+        rounding_stream(inputs.random[1], list.first_tensor + static_cast<uint64_t>(&entry - list.entries));
+  }
+  for (int64_t i = begin + kWidth * threadIdx.x; i < end; i += kWidth * kThreads) {
+    int64_t count = min(static_cast<int64_t>(kWidth), end - i);
+    if (!isfinite(norm)) {
+      for (int64_t j = 0; j < count; ++j) {
+        entry.gradient[i + j] = 0;
+      }
+    } else if (count == kWidth) {
+      update_elements<kWidth, P, M, Copy>(entry, i, step, decay, seed, stream);
+    } else {
+      for (int64_t j = 0; j < count; ++j) {
+        update_elements<1, P, M, Copy>(entry, i + j, step, decay, seed, stream);
       }
     }
-    entry.gradient[i] = 0;
   }
 }
 
@@ -161,6 +221,7 @@ void for_each_list(std::span<const Tensor> gradients, const Fill& fill, const La
   int64_t blocks_before = 0;
   for (size_t begin = 0; begin < gradients.size(); begin += kMostTensors) {
     TensorList<Entry> list;
+    list.first_tensor = begin;
     size_t end = std::min(gradients.size(), begin + static_cast<size_t>(kMostTensors));
     for (size_t i = begin; i < end; ++i) {
       Entry& entry = list.entries[list.count++];
@@ -180,16 +241,31 @@ void check_fp32(std::span<const Tensor> tensors) {
   }
 }
 
+// Calls body(TypeTag<P>, TypeTag<M>, TypeTag<Copy>) for the formats that compile/optimizer.cc makes.
 template <typename Body>
-void with_copy_type(const Tensor* copy, const Body& body) {
+void with_formats(DType parameters, DType moments, const Tensor* copy, const Body& body) {
+  using Bf16 = __nv_bfloat16;
+  if (parameters == DType::bf16) {
+    SNUG_CHECK(moments == DType::bf16 && copy == nullptr,
+               "bf16 parameters go with bf16 moments, without copies");
+    return body(TypeTag<Bf16>{}, TypeTag<Bf16>{}, TypeTag<None>{});
+  }
+  SNUG_CHECK(parameters == DType::f32, "parameters are fp32 or bf16");
+  auto with_moments = [&](auto copy_type) {
+    if (moments == DType::f32) {
+      return body(TypeTag<float>{}, TypeTag<float>{}, copy_type);
+    }
+    SNUG_CHECK(moments == DType::bf16, "moments are fp32 or bf16");
+    body(TypeTag<float>{}, TypeTag<Bf16>{}, copy_type);
+  };
   if (copy == nullptr) {
-    return body(TypeTag<None>{});
+    return with_moments(TypeTag<None>{});
   }
   if (copy->dtype == DType::f16) {
-    return body(TypeTag<__half>{});
+    return with_moments(TypeTag<__half>{});
   }
   SNUG_CHECK(copy->dtype == DType::bf16, "compute copies are bf16 or fp16");
-  body(TypeTag<__nv_bfloat16>{});
+  with_moments(TypeTag<Bf16>{});
 }
 
 }  // namespace
@@ -221,42 +297,36 @@ void gradient_norm(const Queue& queue, const KernelCall& call) {
 // Updates parameters, moments and compute copies, and clears the gradients, in one pass.
 void adamw(const Queue& queue, const KernelCall& call) {
   const auto& attributes = attributes_of<AdamwAttributes>(call.op);
-  size_t count = call.inputs.size() - 2;
-  SNUG_CHECK(attributes.weight_decay.size() == count, "one weight decay per parameter");
+  size_t count = attributes.weight_decay.size();
+  SNUG_CHECK(call.inputs.size() >= count + 2, "adamw's inputs are gradients, scalars and norm");
   SNUG_CHECK(call.outputs.size() == count * (attributes.has_copies ? 4 : 3),
              "adamw's outputs are parameters, moments and copies");
   std::span<const Tensor> gradients = call.inputs.first(count);
   check_fp32(gradients);
-  check_fp32(call.outputs.first(count));
-  DType moments = call.outputs[count].dtype;
-  SNUG_CHECK(moments == DType::f32 || moments == DType::bf16, "moments are fp32 or bf16");
-  // 1 - beta in double: in fp32 the difference would lose most of its digits.
-  Rates rates{.scalars = call.inputs[count].as<float>(),
-              .norm = call.inputs[count + 1].as<float>(),
-              .max_norm = attributes.max_norm,
-              .beta1 = static_cast<float>(attributes.beta1),
-              .beta2 = static_cast<float>(attributes.beta2),
-              .one_minus_beta1 = static_cast<float>(1.0 - attributes.beta1),
-              .one_minus_beta2 = static_cast<float>(1.0 - attributes.beta2),
-              .epsilon = static_cast<float>(attributes.epsilon)};
+  UpdateInputs inputs{
+      .rates = rates_of(attributes),
+      .scalars = call.inputs[count].as<StepScalars>(),
+      .norm = call.inputs[count + 1].as<float>(),
+      .random = call.inputs.size() > count + 2 ? call.inputs[count + 2].as<int64_t>() : nullptr};
   auto fill = [&](UpdateEntry& entry, size_t i) {
     entry.gradient = gradients[i].as<float>();
-    entry.parameter = call.outputs[i].as<float>();
+    entry.parameter = call.outputs[i].data;
     entry.first = call.outputs[count + i].data;
     entry.second = call.outputs[2 * count + i].data;
     entry.copy = attributes.has_copies ? call.outputs[3 * count + i].data : nullptr;
     entry.weight_decay = attributes.weight_decay[i];
   };
-  with_copy_type(attributes.has_copies ? &call.outputs[3 * count] : nullptr, [&](auto copy_type) {
-    using Copy = typename decltype(copy_type)::type;
-    for_each_list<UpdateEntry>(gradients, fill, [&](const TensorList<UpdateEntry>& list, int64_t) {
-      if (moments == DType::f32) {
-        adamw_kernel<float, Copy><<<list.blocks, kThreads, 0, queue.stream>>>(list, rates);
-      } else {
-        adamw_kernel<__nv_bfloat16, Copy><<<list.blocks, kThreads, 0, queue.stream>>>(list, rates);
-      }
-    });
-  });
+  const Tensor* copy = attributes.has_copies ? &call.outputs[3 * count] : nullptr;
+  with_formats(call.outputs[0].dtype, call.outputs[count].dtype, copy,
+               [&](auto parameter_type, auto moment_type, auto copy_type) {
+                 using P = typename decltype(parameter_type)::type;
+                 using M = typename decltype(moment_type)::type;
+                 using Copy = typename decltype(copy_type)::type;
+                 for_each_list<UpdateEntry>(
+                     gradients, fill, [&](const TensorList<UpdateEntry>& list, int64_t) {
+                       adamw_kernel<P, M, Copy><<<list.blocks, kThreads, 0, queue.stream>>>(list, inputs);
+                     });
+               });
   check_launch("the optimizer's update");
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cuda/training/card_fixture.h"
+#include "support/curve_case.h"
 #include "support/train_fixture.h"
 #include "train/generator.h"
 #include "train/output.h"
@@ -118,6 +119,39 @@ TEST_P(CudaModel, RunAgainGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(References, CudaModel, testing::ValuesIn(full_cases()), name_of_case);
+
+class CudaCurve : public testing::TestWithParam<std::string> {};
+
+// fp32 to its rounding; bf16 and fp16 about as near as they can be, with and without fp32 states.
+TEST_P(CudaCurve, FiftyStepsOfHuggingFace) {
+  std::string problem = no_card();
+  if (!problem.empty()) {
+    GTEST_SKIP() << problem;
+  }
+  struct Case {
+    DType dtype;
+    DType states;
+    double tolerance;
+  };
+  for (const Case& one : {Case{DType::f32, DType::f32, 1e-4}, Case{DType::bf16, DType::f32, 0.05},
+                          Case{DType::bf16, DType::bf16, 0.05}, Case{DType::f16, DType::f32, 0.01}}) {
+    Recipe recipe = curve_recipe(GetParam());
+    recipe.model.dtype = one.dtype;
+    recipe.training.optimizer_states = one.states;
+    if (one.dtype == DType::f16 && locate_model(recipe.model.path).spec.has_encoder()) {
+      continue;  // T5 overflows in fp16
+    }
+    CardFixture fixture(recipe);
+    double difference = largest_difference_from_curve(fixture.runner, GetParam());
+    std::printf("%s, %s with %s states: largest difference %.1e\n", GetParam().c_str(),
+                std::string(name_of(one.dtype)).c_str(), std::string(name_of(one.states)).c_str(),
+                difference);
+    EXPECT_LE(difference, one.tolerance) << name_of(one.dtype) << " " << name_of(one.states);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(References, CudaCurve, testing::ValuesIn(reference_cases_with("curve.json")),
+                         name_of_case);
 
 TEST(CudaTraining, FollowsTheCurveOfPeft) {
   std::string problem = no_card();

@@ -1,0 +1,58 @@
+// What is kept from step to step (backend/step_clock.h): one thread each, so that no step waits for the host.
+#include "backend/step_clock.h"
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/kernel_functions.h"
+
+namespace snug::cuda {
+namespace {
+
+__global__ void scale_loss_kernel(const float* share, const StepClock* clock, float* scale) {
+  *scale = *share * clock->loss_scale(true);
+}
+
+struct StepBuffers {
+  const float* learning_rate;
+  const float* norm;
+  StepClock* clock;
+  StepScalars* scalars;
+  double* loss_sum;
+  StepRecord* history;
+  int64_t history_rows;
+};
+
+__global__ void close_step_kernel(StepBuffers buffers, double beta1, double beta2, bool scales_loss) {
+  float norm = *buffers.norm;
+  StepClock clock = *buffers.clock;
+  float loss_scale = clock.loss_scale(scales_loss);
+  buffers.history[clock.steps % buffers.history_rows] = {*buffers.loss_sum, norm, loss_scale};
+  *buffers.loss_sum = 0;
+  clock.close_step(isfinite(norm), scales_loss);
+  *buffers.scalars = {*buffers.learning_rate, bias_correction(beta1, clock.updates),
+                      bias_correction(beta2, clock.updates), 1.0F / loss_scale};
+  *buffers.clock = clock;
+}
+
+}  // namespace
+
+void scale_loss(const Queue& queue, const KernelCall& call) {
+  scale_loss_kernel<<<1, 1, 0, queue.stream>>>(call.inputs[0].as<float>(), call.inputs[1].as<StepClock>(),
+                                               call.outputs[0].as<float>());
+  check_launch("scaling the loss");
+}
+
+void close_step(const Queue& queue, const KernelCall& call) {
+  const auto& attributes = attributes_of<StepAttributes>(call.op);
+  StepBuffers buffers{.learning_rate = call.inputs[0].as<float>(),
+                      .norm = call.inputs[1].as<float>(),
+                      .clock = call.outputs[0].as<StepClock>(),
+                      .scalars = call.outputs[1].as<StepScalars>(),
+                      .loss_sum = call.outputs[2].as<double>(),
+                      .history = call.outputs[3].as<StepRecord>(),
+                      .history_rows = call.outputs[3].rows()};
+  close_step_kernel<<<1, 1, 0, queue.stream>>>(buffers, attributes.beta1, attributes.beta2,
+                                               attributes.scales_loss);
+  check_launch("closing a step");
+}
+
+}  // namespace snug::cuda

@@ -1,0 +1,22 @@
+// What speed to expect of a plan: each op's arithmetic and bytes over the device's rates.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace snug {
+
+struct SpeedEstimate {
+  double tokens = 0;           // of a step, with every batch as long as planned
+  double seconds = 0;          // of a step
+  double ceiling_seconds = 0;  // of its products and attention alone, at the ceiling's rate
+
+  bool known() const { return seconds > 0; }
+  double tokens_per_second() const { return tokens / seconds; }
+  double ceiling_tokens_per_second() const { return tokens / ceiling_seconds; }
+  double share_of_ceiling() const { return ceiling_seconds / seconds; }
+};
+
+// Of a step of `accumulation_steps` micro-batches. Not known if the rates are not.
+SpeedEstimate estimate_speed(const Plan& plan, int64_t accumulation_steps, const DeviceRates& rates);
+
+}  // namespace snug

@@ -1,0 +1,151 @@
+// The update on the card is the CPU's to the bit, whatever format the states have.
+#include <cstring>
+#include <limits>
+
+#include "cuda/on_both.h"
+#include "support/bf16_update.h"
+
+namespace snug {
+namespace {
+
+// A CardRunner that takes floats. There is one at a time: they all begin at the start of the arena.
+class Card : public CardRunner {
+ public:
+  explicit Card(const Program& program) : CardRunner(program), program_(program) {}
+
+  void set(const std::string& name, const std::vector<float>& values) {
+    DType dtype = program_.buffer(program_.find(name)).dtype;
+    std::vector<std::byte> raw(values.size() * static_cast<size_t>(size_of(dtype)));
+    convert(DType::f32, values.data(), dtype, raw.data(), static_cast<int64_t>(values.size()));
+    set_bytes(name, raw.data(), static_cast<int64_t>(raw.size()));
+  }
+  void set_ints(const std::string& name, const std::vector<int64_t>& values) {
+    set_bytes(name, values.data(), static_cast<int64_t>(values.size() * sizeof(int64_t)));
+  }
+
+ private:
+  Program program_;
+};
+
+// Both runners on the same program in its own dtypes (OnBoth would make the CPU's fp32).
+struct Pair {
+  explicit Pair(const Program& program) : extents(planned_extents(program)), cpu(program), card(program) {}
+
+  void set(const std::string& name, const std::vector<float>& values) {
+    cpu.set(name, values);
+    card.set(name, values);
+  }
+  void set_ints(const std::string& name, const std::vector<int64_t>& values) {
+    cpu.set_ints(name, values);
+    card.set_ints(name, values);
+  }
+  void set_double(const std::string& name, double value) {
+    cpu.set_double(name, value);
+    card.set_bytes(name, &value, sizeof value);
+  }
+  void run() {
+    cpu.run();
+    card.run(extents);
+  }
+  void expect_equal(const std::string& name) const {
+    std::vector<float> wanted = cpu.get(name);
+    std::vector<float> got = card.get(name);
+    ASSERT_EQ(got.size(), wanted.size());
+    EXPECT_EQ(std::memcmp(got.data(), wanted.data(), 4 * got.size()), 0) << name;
+  }
+
+  Extents extents;
+  OpRunner cpu;
+  Card card;
+};
+
+std::vector<int64_t> many_sizes() {
+  std::vector<int64_t> sizes = {1, 20011, 8192, 4};
+  for (int64_t i = 0; i < 600; ++i) {  // more than one launch takes
+    sizes.push_back(1 + i % 37);
+  }
+  return sizes;
+}
+
+TEST(CudaUpdate, IsTheCpusToTheBit) {
+  SKIP_WITHOUT_CARD();
+  std::vector<int64_t> sizes = many_sizes();
+  for (DType parameters : {DType::bf16, DType::f32}) {
+    for (DType moments : {DType::bf16, DType::f32}) {
+      if (parameters == DType::bf16 && moments == DType::f32) {
+        continue;  // those have a master
+      }
+      Pair pair(bf16_update_program(sizes, parameters, DType::f32, moments));
+      fill_bf16_update(pair, sizes);
+      for (int64_t step = 0; step < 3; ++step) {
+        pair.set_ints("random", {42, step});
+        pair.set("g1", random_values(sizes[1], 77 + static_cast<uint64_t>(step)));
+        pair.run();
+      }
+      for (size_t i = 0; i < sizes.size(); i += 1 + i / 3) {
+        for (const char* stem : {"p", "m", "v", "g"}) {
+          pair.expect_equal(stem + std::to_string(i));
+        }
+      }
+    }
+  }
+}
+
+// fp16 keeps its fp32 master beside bf16 moments.
+TEST(CudaUpdate, Fp16CopiesAreTheRoundedMaster) {
+  SKIP_WITHOUT_CARD();
+  const std::vector<int64_t> sizes = {5, 20011};
+  OpRunner cpu(bf16_update_program(sizes, DType::f32));
+  fill_bf16_update(cpu, sizes);
+  cpu.run();
+  Card card(bf16_update_program(sizes, DType::f32, DType::f16));
+  fill_bf16_update(card, sizes);
+  card.run({});
+  for (const char* name : {"p0", "p1", "m1", "v1"}) {
+    EXPECT_EQ(card.get(name), cpu.get(name)) << name;
+  }
+  EXPECT_EQ(card.get("c0"), rounded_to(card.get("p0"), DType::f16));
+  EXPECT_EQ(card.get("c1"), rounded_to(card.get("p1"), DType::f16));
+}
+
+TEST(CudaUpdate, TheClockIsTheCpus) {
+  SKIP_WITHOUT_CARD();
+  Builder builder("step");
+  BufferId rate = builder.input("rate", DType::f32, {fixed(1)});
+  BufferId norm = builder.input("norm", DType::f32, {fixed(1)});
+  BufferId share = builder.input("share", DType::f32, {fixed(1)});
+  BufferId clock = builder.persistent("clock", DType::i64, {fixed(4)}, Role::optimizer_states);
+  BufferId scalars = builder.temporary("scalars", DType::f32, {fixed(4)});
+  BufferId loss_sum = builder.persistent("loss_sum", DType::f64, {fixed(1)}, Role::batch);
+  BufferId history = builder.persistent("history", DType::f64, {fixed(8), fixed(3)}, Role::batch);
+  BufferId scale = builder.temporary("scale", DType::f32, {fixed(1)});
+  builder.append(OpKind::scale_loss, "scale", {share, clock}, {scale});
+  builder.append(OpKind::close_step, "close", {rate, norm}, {clock, scalars, loss_sum, history},
+                 StepAttributes{.scales_loss = true});
+  Program program = builder.finish();
+  Pair pair(program);
+  pair.set_ints("clock", {0, 0, 0, 0});
+  pair.set("rate", {1e-3F});
+  pair.set("share", {1.0F / 3});
+  for (int step = 0; step < 8; ++step) {
+    pair.set_double("loss_sum", 1.0 / (step + 3));
+    pair.set("norm",
+             {step % 3 == 1 ? std::numeric_limits<float>::quiet_NaN() : 1.5F * static_cast<float>(step)});
+    pair.run();
+    pair.expect_equal("scale");
+    pair.expect_equal("scalars");
+  }
+  std::vector<std::byte> raw = pair.card.bytes("clock");
+  std::vector<int64_t> got(4);
+  std::memcpy(got.data(), raw.data(), raw.size());
+  EXPECT_EQ(got, pair.cpu.get_ints("clock"));
+  EXPECT_EQ(got[3], 8);
+  std::vector<float> rows = pair.card.get("history");
+  std::vector<float> wanted = pair.cpu.get("history");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_TRUE(rows[i] == wanted[i] || (std::isnan(rows[i]) && std::isnan(wanted[i]))) << i;
+  }
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,68 @@
+// The expected speed against sums made by hand.
+#include "plan/speed.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/null/null_backend.h"
+#include "compile/phases.h"
+#include "plan/fit.h"
+#include "support/small_llama.h"
+
+namespace snug {
+namespace {
+
+constexpr DeviceRates kRates = {
+    .product_flops = 800e12, .ceiling_flops = 700e12, .bytes_per_second = 4e12, .seconds_per_op = 0};
+
+Plan plan_of(int64_t batch) {
+  Recipe recipe = small_recipe();
+  recipe.training.per_device_train_batch_size = batch;
+  return make_plan(compile_training(recipe, small_llama(), recipe_limits(recipe, small_llama())),
+                   NullBackend(), int64_t{1} << 40);
+}
+
+TEST(Speed, IsUnknownWithoutRates) {
+  EXPECT_FALSE(estimate_speed(plan_of(2), 1, {}).known());
+}
+
+TEST(Speed, CountsTokensAndSharesTheUpdate) {
+  Plan plan = plan_of(2);
+  SpeedEstimate once = estimate_speed(plan, 1, kRates);
+  SpeedEstimate four = estimate_speed(plan, 4, kRates);
+  EXPECT_EQ(once.tokens, 2.0 * static_cast<double>(small_recipe().data.max_length));
+  EXPECT_EQ(four.tokens, 4 * once.tokens);
+  EXPECT_LT(four.seconds, 4 * once.seconds);  // one update for four micro-batches
+  EXPECT_GT(four.seconds, once.seconds);
+  EXPECT_NEAR(four.ceiling_seconds, 4 * once.ceiling_seconds, 1e-12);
+  EXPECT_GT(once.share_of_ceiling(), 0);
+  EXPECT_LT(once.share_of_ceiling(), 1);
+}
+
+// A program of one product, so that the whole sum fits on a line.
+TEST(Speed, IsArithmeticPlusMemory) {
+  Program train;
+  train.name = kTrainPhase;
+  BufferId ids = train.add_buffer({.name = "ids", .dtype = DType::i32, .dims = {fixed(1024)}});
+  BufferId x = train.add_buffer({.name = "x", .dtype = DType::bf16, .dims = {fixed(1024), fixed(512)}});
+  BufferId w = train.add_buffer({.name = "w", .dtype = DType::bf16, .dims = {fixed(256), fixed(512)}});
+  BufferId y = train.add_buffer({.name = "y", .dtype = DType::bf16, .dims = {fixed(1024), fixed(256)}});
+  (void)ids;
+  train.ops.push_back({.kind = OpKind::linear, .inputs = {x, w, kNoBuffer}, .outputs = {y}});
+  Program update;
+  update.name = kUpdatePhase;
+  Plan plan;
+  plan.phases.resize(2);
+  plan.phases[0].program = train;
+  plan.phases[1].program = update;
+  DeviceRates rates = kRates;
+  rates.seconds_per_op = 1e-6;
+  SpeedEstimate estimate = estimate_speed(plan, 3, rates);
+  double flops = 2.0 * 1024 * 256 * 512;
+  double bytes = 2.0 * (1024 * 512 + 256 * 512 + 1024 * 256);
+  EXPECT_EQ(estimate.tokens, 3 * 1024);
+  EXPECT_NEAR(estimate.seconds, 3 * (flops / 800e12 + bytes / 4e12 + 1e-6), 1e-12);
+  EXPECT_NEAR(estimate.ceiling_seconds, 3 * flops / 700e12, 1e-12);
+}
+
+}  // namespace
+}  // namespace snug
