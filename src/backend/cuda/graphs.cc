@@ -9,9 +9,7 @@ namespace snug::cuda {
 
 GraphCache::~GraphCache() {
   for (const Entry& entry : entries_) {
-    if (entry.graph != nullptr) {
-      cudaGraphExecDestroy(entry.graph);
-    }
+    cudaGraphExecDestroy(entry.graph);
   }
 }
 
@@ -33,41 +31,35 @@ cudaGraphExec_t GraphCache::record(const std::function<void()>& enqueue) {
   return executable;
 }
 
-void GraphCache::release(Entry& entry) {
-  if (entry.graph != nullptr) {
-    check(cudaStreamSynchronize(stream_), "waiting for a graph");  // it may still be running
-    check(cudaGraphExecDestroy(entry.graph), "releasing a graph");
-    entry.graph = nullptr;
-  }
-}
-
 // For one more graph.
 void GraphCache::make_room() {
-  auto has_graph = [](const Entry& entry) { return entry.graph != nullptr; };
-  if (static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), has_graph)) >= kMostGraphs) {
-    release(*std::find_if(entries_.rbegin(), entries_.rend(), has_graph));
+  if (entries_.size() < kMostGraphs) {
+    return;
   }
+  check(cudaStreamSynchronize(stream_), "waiting for a graph");  // it may still be running
+  check(cudaGraphExecDestroy(entries_.back().graph), "releasing a graph");
+  entries_.pop_back();
 }
 
 void GraphCache::run(const std::string& name, const Extents& extents, const std::function<void()>& enqueue) {
   auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.extents == extents && entry.name == name;
   });
-  if (found == entries_.end()) {
-    enqueue();
-    entries_.push_front({name, extents, nullptr});
-    if (entries_.size() > kMostEntries) {
-      release(entries_.back());
-      entries_.pop_back();
-    }
+  if (found != entries_.end()) {
+    entries_.splice(entries_.begin(), entries_, found);
+    check(cudaGraphLaunch(found->graph, stream_), "running a graph");
     return;
   }
-  entries_.splice(entries_.begin(), entries_, found);
-  if (found->graph == nullptr) {
-    make_room();
-    found->graph = record(enqueue);
+  LastRun& last = last_runs_[name];
+  last.count = last.extents == extents ? last.count + 1 : 1;
+  last.extents = extents;
+  if (last.count <= kRunsBeforeGraph) {
+    enqueue();
+    return;
   }
-  check(cudaGraphLaunch(found->graph, stream_), "running a graph");
+  make_room();
+  entries_.push_front({name, extents, record(enqueue)});
+  check(cudaGraphLaunch(entries_.front().graph, stream_), "running a graph");
 }
 
 }  // namespace snug::cuda

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -21,28 +22,33 @@ class GraphCache {
   GraphCache(const GraphCache&) = delete;
   GraphCache& operator=(const GraphCache&) = delete;
 
-  // Runs `enqueue`, or the graph that it was recorded as. The first time at given sizes the ops run as they
-  // are (libraries load and choose their kernels), the second time they are recorded, then replayed.
+  // Runs `enqueue`, or the graph that it was recorded as. Recording costs more than a run, so that sizes are
+  // recorded when they have come several times in a row; batches of changing lengths run op by op.
   void run(const std::string& name, const Extents& extents, const std::function<void()>& enqueue);
 
  private:
   // A graph takes some of the driver's own memory on the card, so few are kept.
   static constexpr size_t kMostGraphs = 4;
-  // Sizes that were seen and may come again.
-  static constexpr size_t kMostEntries = 256;
+  // The first runs as it is also because libraries then load and choose their kernels.
+  static constexpr int kRunsBeforeGraph = 2;
 
   struct Entry {
     std::string name;
     Extents extents;
     cudaGraphExec_t graph = nullptr;
   };
+  // The sizes that a sequence last ran at, and how often in a row without a graph.
+  struct LastRun {
+    Extents extents;
+    int count = 0;
+  };
 
   cudaGraphExec_t record(const std::function<void()>& enqueue);
-  void release(Entry& entry);
   void make_room();
 
   cudaStream_t stream_;
   std::list<Entry> entries_;  // the latest first
+  std::map<std::string, LastRun> last_runs_;
 };
 
 }  // namespace snug::cuda
