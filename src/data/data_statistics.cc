@@ -110,6 +110,11 @@ std::vector<DataWarning> data_warnings(const Dataset& dataset, OnBadRow on_bad_r
                   facts.chat_template));
     add("duplicates", facts.duplicates, "say the same as a row before them");
   }
+  const TruncationCounts& counts = dataset.truncation();
+  add("cut", {counts.cut_examples, ""}, "are cut: what is cut off is not learned; see data.max_length");
+  add("dropped_long", {counts.dropped_long, ""}, "are too long and dropped; see data.max_length");
+  add("all_cut_away", {counts.nothing_learned, ""},
+      "are dropped, for all that would be learned is cut away; see data.max_length");
   return warnings;
 }
 

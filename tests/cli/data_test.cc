@@ -95,6 +95,7 @@ TEST_F(DataCommand, SaysHowManyAreCutAndWhatWouldFit) {
   EXPECT_EQ(counted, 200);
   CommandResult text = run_snug({"data", recipe, "--examples", "1"});
   EXPECT_NE(text.output.find("150 rows (75.0%) are too long"), std::string::npos) << text.output;
+  EXPECT_NE(text.output.find("! 150 rows are cut"), std::string::npos) << text.output;
 }
 
 TEST_F(DataCommand, AnEndlessTemplateIsNoticed) {
