@@ -111,19 +111,26 @@ RecipeKey required_path_key(std::string_view name, std::string allowed, Field fi
   return key;
 }
 
-// A path that may be null, which the recipe holds as "".
+// The same key, which may also be null; the recipe holds that as empty.
 template <typename Field>
-RecipeKey optional_path_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
-  RecipeKey key = path_key(name, std::move(allowed) + ", or null", field, help);
-  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+RecipeKey or_null(RecipeKey key, Field field) {
+  key.allowed += ", or null";
+  key.read = [field, read = key.read](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
     if (is_null(node)) {
       field(recipe).clear();
       return std::nullopt;
     }
-    return read_text(node, field(recipe));
+    return read(node, recipe);
   };
-  key.print = [=](const Recipe& recipe) { return field(recipe).empty() ? Json() : Json(field(recipe)); };
+  key.print = [field, print = key.print](const Recipe& recipe) {
+    return field(recipe).empty() ? Json() : print(recipe);
+  };
   return key;
+}
+
+template <typename Field>
+RecipeKey optional_path_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
+  return or_null(path_key(name, std::move(allowed), field, help), field);
 }
 
 template <typename Choices, typename Field>
@@ -152,21 +159,9 @@ RecipeKey names_key(std::string_view name, std::string allowed, Field field, std
   return key;
 }
 
-// Names that may be missing: null, which the recipe holds as empty.
 template <typename Field>
 RecipeKey optional_names_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
-  RecipeKey key = names_key(name, std::move(allowed) + ", or null", field, help);
-  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
-    if (is_null(node)) {
-      field(recipe).clear();
-      return std::nullopt;
-    }
-    return read_text_or_list(node, field(recipe));
-  };
-  key.print = [=, print = key.print](const Recipe& recipe) {
-    return field(recipe).empty() ? Json() : print(recipe);
-  };
-  return key;
+  return or_null(names_key(name, std::move(allowed), field, help), field);
 }
 
 template <typename Field>
@@ -181,18 +176,12 @@ RecipeKey required_files_key(std::string_view name, Field field, std::string_vie
   return key;
 }
 
-// Text of several lines that may be null, which the recipe holds as "".
+// Text of several lines.
 template <typename Field>
 RecipeKey optional_lines_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
-  RecipeKey key = optional_path_key(name, std::move(allowed), field, help);
-  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
-    if (is_null(node)) {
-      field(recipe).clear();
-      return std::nullopt;
-    }
-    return read_lines(node, field(recipe));
-  };
-  return key;
+  RecipeKey key = path_key(name, std::move(allowed), field, help);
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_lines(node, field(recipe)); };
+  return or_null(std::move(key), field);
 }
 
 // One choice for all layers, or a list with one per layer. The first choice is the default, held as empty.
