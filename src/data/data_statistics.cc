@@ -108,6 +108,9 @@ std::vector<DataWarning> data_warnings(const Dataset& dataset, OnBadRow on_bad_r
                   "do not end with an end token, for the chat template {} writes none behind an answer: the "
                   "model does not learn to stop",
                   facts.chat_template));
+    add("template_unused", {facts.template_unused ? facts.rows : 0, ""},
+        "are plain pairs, laid end to end without the chat template that the model brings: set "
+        "data.chat_template to model to use it, or to none if this is meant");
     add("duplicates", facts.duplicates, "say the same as a row before them");
   }
   const TruncationCounts& counts = dataset.truncation();

@@ -100,13 +100,12 @@ RowFormat choose_row_format(const std::vector<std::vector<std::string>>& rows, c
               fmt::format("{} rows: {} {}", format.name, share, reason_columns(format, *fitting))};
     }
   }
-  throw bad_input(
-      fmt::format("{}: no columns that snug knows; found {}. Rows need \"messages\", \"conversations\", "
-                  "\"instruction\" and "
-                  "\"output\", \"prompt\" and \"completion\" (or \"response\"), \"input\" and \"output\", or "
-                  "\"text\"; else name "
-                  "the columns in the recipe.",
-                  place, rows.empty() ? "no row that can be read" : column_list(rows[0])));
+  throw bad_input(fmt::format(
+      "{}: no columns that snug knows; found {}. Rows need \"messages\", \"conversations\", "
+      "\"instruction\" and "
+      "\"output\", \"prompt\" and \"completion\" (or \"response\"), \"input\" and \"output\", or "
+      "\"text\"; else say with data.prompt_template and data.completion_column which columns they are.",
+      place, rows.empty() ? "no row that can be read" : column_list(rows[0])));
 }
 
 std::vector<PromptPart> parse_prompt_template(std::string_view prompt_template) {

@@ -92,6 +92,31 @@ std::string RowParser::take_string(std::string_view name, std::string& value) co
   return "";
 }
 
+// A string, a number as it is written, or a list of strings, a line each: what people's own columns hold.
+std::string RowParser::take_text(std::string_view name, std::string& value) const {
+  const RowField* field = reader_->find(name);
+  std::optional<Json> document;
+  if (field != nullptr && (field->type == FieldType::list || field->type == FieldType::number)) {
+    document = to_json(field->element);
+  }
+  if (!document) {
+    return take_string(name, value);
+  }
+  if (document->is_number()) {
+    value = document->dump();
+    return "";
+  }
+  value.clear();
+  for (const Json& line : *document) {
+    if (!line.is_string()) {
+      return fmt::format("{} is a list with a {} in it; it must be a string, a number or a list of strings",
+                         in_quotes(name, 60), line.type_name());
+    }
+    value += (value.empty() ? "" : "\n") + line.get<std::string>();
+  }
+  return "";
+}
+
 // A column that may be missing, null or empty.
 std::string RowParser::take_optional_string(std::string_view name, std::string& value) const {
   const RowField* field = reader_->find(name);
@@ -174,14 +199,14 @@ std::string RowParser::make_from_columns(DataRow& row) const {
   for (const PromptPart& part : prompt_parts_) {
     row.prompt += part.text;
     if (!part.column.empty()) {
-      std::string problem = take_string(part.column, value);
+      std::string problem = take_text(part.column, value);
       if (!problem.empty()) {
         return problem;
       }
       row.prompt += value;
     }
   }
-  std::string problem = take_string(format_.columns.completion, row.completion);
+  std::string problem = take_text(format_.columns.completion, row.completion);
   if (problem.empty() && !format_.columns.system.empty()) {
     problem = take_optional_string(format_.columns.system, row.system);
   }

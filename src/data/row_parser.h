@@ -39,6 +39,7 @@ class RowParser {
   std::string make_from_columns(DataRow& row) const;
   std::string make_conversation(DataRow& row, std::string_view column) const;
   std::string take_string(std::string_view name, std::string& value) const;
+  std::string take_text(std::string_view name, std::string& value) const;
   std::string take_optional_string(std::string_view name, std::string& value) const;
   std::string take_list(std::string_view name, Json& value) const;
 

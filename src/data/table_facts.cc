@@ -39,7 +39,8 @@ Json TableFacts::to_json() const {
                {"bad", bad},
                {"end_id", end_id},
                {"decoder_start_id", decoder_start_id},
-               {"vocabulary", vocabulary}};
+               {"vocabulary", vocabulary},
+               {"template_unused", template_unused}};
   for (const auto& [name, finding] : findings_of(*this)) {
     json[name] = {{"count", finding->count}, {"first", finding->first}};
   }
@@ -51,6 +52,7 @@ TableFacts TableFacts::from_json(const Json& json, const std::string& path) {
   facts.files = json_string(json, "files", "", path);
   facts.format = json_string(json, "format", "", path);
   facts.chat_template = json_string(json, "chat_template", "", path);
+  facts.template_unused = json_bool(json, "template_unused", false, path);
   facts.rows = json_integer(json, "rows", path);
   facts.bad_rows = json_integer(json, "bad_rows", path);
   facts.vocabulary = json_integer(json, "vocabulary", path);

@@ -24,11 +24,12 @@ struct Finding {
 inline constexpr size_t kShownBadRows = 10;
 
 struct TableFacts {
-  std::string files;          // "train.jsonl", or "train.jsonl and 3 more files"
-  std::string format;         // what a row holds, and why snug thinks so
-  std::string chat_template;  // "" for none
-  int64_t rows = 0;           // read, whatever became of them
-  int64_t vocabulary = 0;     // all ids are below
+  std::string files;             // "train.jsonl", or "train.jsonl and 3 more files"
+  std::string format;            // what a row holds, and why snug thinks so
+  std::string chat_template;     // "" for none
+  bool template_unused = false;  // plain pairs, though the model brings a chat template
+  int64_t rows = 0;              // read, whatever became of them
+  int64_t vocabulary = 0;        // all ids are below
   int32_t decoder_start_id = 0;
   int32_t end_id = -1;            // what sources and answers of an encoder's model end with; -1 for nothing
   int64_t bad_rows = 0;           // that could not be used

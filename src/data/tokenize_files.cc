@@ -62,6 +62,14 @@ std::optional<ChatTemplate> template_for(const TokenizeOptions& options, RowForm
   return own;
 }
 
+// Plain pairs are laid end to end; people who train a chat model on them may have meant otherwise.
+bool leaves_template_unused(RowFormatKind kind, const TokenizeOptions& options) {
+  bool is_pair = kind == RowFormatKind::prompt_completion || kind == RowFormatKind::input_output ||
+                 kind == RowFormatKind::columns;
+  return is_pair && options.chat_template.empty() && !options.encoding.decoder_start_id &&
+         ships_chat_template(options.model_folder);
+}
+
 // What is wrong with all rows is not to be said of the first.
 void check_format(const RowFormat& format, bool has_template, const TokenizeOptions& options,
                   const std::string& files) {
@@ -110,6 +118,7 @@ class FileTokenizer {
     check_format(format, chat.has_value(), options_, facts_.files);
     facts_.format = format.description;
     facts_.chat_template = chat ? chat->name() : "";
+    facts_.template_unused = leaves_template_unused(format.kind, options_);
     DataProgress progress{.stage = "tokenizing " + facts_.files, .total_bytes = source_.total_bytes()};
     while (!chunks.empty() && !is_full()) {
       add(chunks, tokenize(chunks, format, encoder));

@@ -100,7 +100,7 @@ void add_data(std::vector<RecipeKey>& keys) {
       "data.prompt_template", "text with columns in braces",
       [](auto& recipe) -> auto& { return recipe.data.prompt_template; },
       "For columns of your own: what the prompt is made of, such as \"Question: {question}\"; {{ and }} are "
-      "braces."));
+      "braces. Numbers are written as they are, lists of strings a line each."));
   keys.push_back(optional_path_key(
       "data.completion_column", "a column's name",
       [](auto& recipe) -> auto& { return recipe.data.completion_column; },
@@ -111,10 +111,10 @@ void add_data(std::vector<RecipeKey>& keys) {
       "With prompt_template: the column of the system message."));
   keys.push_back(optional_path_key(
       "data.chat_template",
-      "a template's name (chatml, alpaca, llama-2, llama-3, mistral, zephyr), a file, or none",
+      "model, a template's name (chatml, alpaca, llama-2, llama-3, mistral, zephyr), a file, or none",
       [](auto& recipe) -> auto& { return recipe.data.chat_template; },
-      "How messages become text. null: the model's own for messages and instructions, none for plain "
-      "pairs."));
+      "How rows become text. `model`: by the model's own template. null: by that for messages and "
+      "instructions, and plain pairs are laid end to end."));
   keys.push_back(choice_key(
       "data.train_on", kTrainOn, [](auto& recipe) -> auto& { return recipe.data.train_on; },
       "What is learned: every completion (every turn of the assistant), the last one, or everything."));

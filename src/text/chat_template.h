@@ -71,8 +71,14 @@ class ChatTemplate {
 // has none.
 std::optional<ChatTemplate> find_chat_template(const std::filesystem::path& model_folder);
 
-// `wanted` is "" for the model's own, a name of named_chat_templates(), or a file. Throws bad_input if there
-// is no such template.
+// Whether it ships one at all, sound or not.
+bool ships_chat_template(const std::filesystem::path& model_folder);
+
+// Asks for the template that the model brings, whatever the rows are.
+inline constexpr std::string_view kModelsOwnTemplate = "model";
+
+// `wanted` is "" or "model" for the model's own, a name of named_chat_templates(), or a file. Throws
+// bad_input if there is no such template.
 ChatTemplate load_chat_template(const std::string& wanted, const std::filesystem::path& model_folder);
 
 // Templates that snug brings: alpaca, chatml, llama-2, llama-3, mistral, zephyr.

@@ -84,9 +84,14 @@ std::optional<ChatTemplate> find_chat_template(const fs::path& model_folder) {
   return ChatTemplate(*source, config_path.string() + " (chat_template)", std::move(tokens));
 }
 
+bool ships_chat_template(const fs::path& model_folder) {
+  return fs::exists(model_folder / "chat_template.jinja") ||
+         read_if_there(model_folder / "tokenizer_config.json").contains("chat_template");
+}
+
 ChatTemplate load_chat_template(const std::string& wanted, const fs::path& model_folder) {
   std::string names = fmt::format("{}", fmt::join(named_chat_templates(), ", "));
-  if (wanted.empty()) {
+  if (wanted.empty() || wanted == kModelsOwnTemplate) {
     if (std::optional<ChatTemplate> found = find_chat_template(model_folder)) {
       return std::move(*found);
     }

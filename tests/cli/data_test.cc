@@ -110,6 +110,17 @@ TEST_F(DataCommand, AnEndlessTemplateIsNoticed) {
   EXPECT_EQ(warning(report, "without_end")["rows"], 1);
 }
 
+TEST_F(DataCommand, PairsBesideAnUnusedTemplateAreNoticed) {
+  std::string row = "{\"prompt\": \"Log: owl\", \"completion\": \"All well.\"}\n";
+  Json report = json_output(run_snug({"data", recipe_for(row), "--json"}));
+  EXPECT_EQ(warning(report, "template_unused")["rows"], 1);
+  EXPECT_EQ(report["examples"][0]["parts"][0]["text"], "Log: owl");
+  report = json_output(
+      run_snug({"data", recipe_for(row, "  max_length: 512\n  chat_template: model\n"), "--json"}));
+  EXPECT_TRUE(warning(report, "template_unused").is_null());
+  EXPECT_EQ(report["examples"][0]["parts"][0]["text"], "Log: owl\n") << "by the model's own template";
+}
+
 TEST_F(DataCommand, ChatGeneratesFromTheTextThatWasTrained) {
   std::vector<std::string> common = {"generate", kModel, "--max-new-tokens", "8", "--json"};
   auto with = [&](const std::vector<std::string>& more) {

@@ -107,6 +107,14 @@ TEST_F(RowParserTest, Columns) {
   ASSERT_EQ(parsed.rows.size(), 1U);
   EXPECT_EQ(parsed.rows[0].prompt, "Q: q {h}\n");
   EXPECT_EQ(parsed.rows[0].completion, "a");
+  RowParser lists(row_format_from_columns({"{title} for {people}: {parts}", "steps", ""}));
+  parsed = lists.parse(chunk(
+      "b.jsonl", R"({"title": "Pie", "people": 4, "parts": ["flour", "eggs"], "steps": ["Mix.", "Bake."]})"));
+  ASSERT_EQ(parsed.rows.size(), 1U) << parsed.bad.at(0).reason;
+  EXPECT_EQ(parsed.rows[0].prompt, "Pie for 4: flour\neggs");
+  EXPECT_EQ(parsed.rows[0].completion, "Mix.\nBake.");
+  parsed = lists.parse(chunk("c.jsonl", R"({"title": "Pie", "people": 4, "parts": [1], "steps": "x"})"));
+  EXPECT_NE(parsed.bad.at(0).reason.find("\"parts\" is a list with a number in it"), std::string::npos);
   EXPECT_THROW(row_format_from_columns({"{question", "answer", ""}), Error);
   EXPECT_THROW(row_format_from_columns({"question}", "answer", ""}), Error);
 }
