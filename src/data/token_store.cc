@@ -20,13 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files of a model's folder that decide what text becomes which tokens.
-constexpr const char* kModelFiles[] = {
-    "tokenizer.json",          "tokenizer.json.gz",     "tokenizer.model",         "spiece.model",
-    "sentencepiece.bpe.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "generation_config.json",  "config.json",           "chat_template.jinja",
-};
-
 bool is_writable(const fs::path& folder) {
   std::error_code ignored;
   fs::path existing = fs::absolute(folder, ignored);
@@ -105,7 +98,7 @@ std::string TokenStore::key_of(const Files& files, const std::vector<std::string
     key.add(files[i].filename().string());  // it tells the kind of the file, and reports name it
     key.add(contents[i]);
   }
-  for (const char* name : kModelFiles) {
+  for (const std::string& name : text_file_names()) {
     fs::path path = fs::path(options_.model_folder) / name;
     std::error_code ignored;
     bool is_there = fs::is_regular_file(path, ignored);
@@ -123,12 +116,7 @@ std::string TokenStore::key_of(const Files& files, const std::vector<std::string
 }
 
 std::vector<std::string> TokenStore::fingerprints(const Files& files, const fs::path& folder) {
-  DataProgress progress{.stage = "reading " + name_of_files(files)};
-  for (const fs::path& file : files) {
-    std::error_code unknown;  // what is wrong with it is said below
-    uintmax_t size = fs::file_size(file, unknown);
-    progress.total_bytes += unknown ? 0 : static_cast<int64_t>(size);
-  }
+  DataProgress progress{.stage = "reading " + name_of_files(files), .total_bytes = total_file_bytes(files)};
   std::vector<std::string> contents;
   for (const fs::path& file : files) {
     contents.push_back(file_fingerprint(file, folder, [&](int64_t bytes) {

@@ -76,6 +76,16 @@ std::filesystem::path find_file(const std::filesystem::path& folder) {
 
 }  // namespace
 
+std::vector<std::string> text_file_names() {
+  std::vector<std::string> names(std::begin(kJsonNames), std::end(kJsonNames));
+  names.insert(names.end(), std::begin(kSentencePieceNames), std::end(kSentencePieceNames));
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json",
+                           "config.json", "chat_template.jinja"}) {
+    names.emplace_back(name);
+  }
+  return names;
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& model) {
   std::filesystem::path path = std::filesystem::is_regular_file(model) ? model : find_file(model);
   return std::make_unique<Tokenizer>(read_any(path), path.parent_path());

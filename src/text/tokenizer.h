@@ -82,6 +82,10 @@ class Tokenizer {
   mutable std::vector<std::unique_ptr<EncodeScratch>> scratches_;  // those that no thread is using
 };
 
+// The files of a model's folder that tokenizers and chat templates are read from: if none of them changes,
+// the same text becomes the same tokens.
+std::vector<std::string> text_file_names();
+
 // Reads the tokenizer of a model: its folder, or tokenizer.json (also .gz) or a SentencePiece model itself.
 // Throws bad_input, naming what is missing or not supported.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& model);

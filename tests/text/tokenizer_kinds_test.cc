@@ -2,6 +2,7 @@
 // it (tools/make_tokenizer_references.py).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "io/file_fixtures.h"
@@ -89,6 +90,18 @@ TEST(TokenizerContinuation, PutsNothingBeforeTheText) {
     parts.insert(parts.end(), more.begin(), more.end());
     EXPECT_EQ(parts, whole) << kind;
     EXPECT_NE(tokenizer->encode_continuation("the"), tokenizer->encode("the")) << kind;
+  }
+}
+
+// Caches of tokens are named after these files: one that is read and not listed would leave them stale.
+TEST(TextFileNames, HoldEveryNameThatATokenizerIsLoadedBy) {
+  std::vector<std::string> names = text_file_names();
+  for (const char* name :
+       {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model.v3"}) {
+    TemporaryFolder folder;
+    std::filesystem::copy_file(kGoldens / "sentencepiece_bpe/tokenizer.model", folder.path() / name);
+    EXPECT_GT(load_tokenizer(folder.path())->vocabulary_size(), 0);
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
   }
 }
 
