@@ -43,14 +43,6 @@ void print_data(const RunData& data, const Style& style) {
   }
 }
 
-// The limits that no data can be below: if even these do not fit, there is no need to read any.
-RunLimits smallest_limits(const Recipe& recipe) {
-  BatchLimits train{.sequences = 1, .tokens = 2, .source_tokens = 1};
-  BatchLimits evaluate = train;
-  train.tokens = recipe.data.packing ? recipe.data.max_length : train.tokens;
-  return {train, evaluate};
-}
-
 int report_misfit(const Plan& plan, const std::vector<Alternative>& alternatives) {
   fmt::print(stderr, "{}", does_not_fit_report(plan, alternatives, Style::for_stderr()));
   return kExitDoesNotFit;
@@ -63,7 +55,9 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   std::unique_ptr<Backend> chosen = make_backend(device);
   Backend& backend = *chosen;
   Style style = Style::for_stdout();
-  if (Plan least = plan_training(recipe, spec, backend, smallest_limits); !least.fits()) {
+  // If not even the smallest batches fit, there is no need to read the data.
+  LimitsOf least_limits = [&](const Recipe& one) { return smallest_limits(one, spec); };
+  if (Plan least = plan_training(recipe, spec, backend, least_limits); !least.fits()) {
     Plan plan = plan_training(recipe, spec, backend);
     if (!json) {
       fmt::print("{}\n", plan_report(plan, recipe, spec, style));

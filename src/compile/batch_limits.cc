@@ -27,6 +27,11 @@ int64_t packed_sequences(const Recipe& recipe, bool has_encoder) {
   return std::max(sequences, sequences * decoder_length(recipe, has_encoder) / kShortestPackedTokens);
 }
 
+RunLimits smallest_limits(const Recipe& recipe, const ModelSpec& spec) {
+  BatchLimits least{.sequences = 1, .tokens = 2, .source_tokens = 1};
+  return {recipe.data.packing ? recipe_limits(recipe, spec).train : least, least};
+}
+
 RunLimits recipe_limits(const Recipe& recipe, const ModelSpec& spec) {
   RunLimits limits{full_batches(recipe, spec, recipe.training.per_device_train_batch_size),
                    full_batches(recipe, spec, recipe.training.per_device_eval_batch_size)};

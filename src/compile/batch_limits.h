@@ -23,6 +23,9 @@ struct RunLimits {
 // Every sequence as long as the recipe allows: what is known without the data.
 RunLimits recipe_limits(const Recipe& recipe, const ModelSpec& spec);
 
+// What no data can be below: one sequence of two tokens; packs are planned whole.
+RunLimits smallest_limits(const Recipe& recipe, const ModelSpec& spec);
+
 // The limits of a recipe that may differ in its batch sizes; empty where only the recipe is known.
 using LimitsOf = std::function<RunLimits(const Recipe&)>;
 

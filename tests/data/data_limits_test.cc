@@ -132,5 +132,24 @@ TEST(DataLimits, EvaluationHasItsOwn) {
   EXPECT_EQ(DataLimits(recipe, train, &eval)(recipe).evaluate.tokens, 41) << "evaluation does not pack";
 }
 
+// A lower bound above what the data needs would refuse runs that fit.
+TEST(SmallestLimits, AreNeverAboveThoseOfTheData) {
+  ModelSpec spec;
+  spec.encoder_layers = 1;
+  Recipe recipe;
+  recipe.data.max_length = 512;
+  recipe.data.max_target_length = 64;
+  recipe.training.per_device_train_batch_size = 1;
+  Dataset dataset = make_dataset({make_pair_example({1, 2, 3}, {4, 5})});
+  for (bool packing : {false, true}) {
+    recipe.data.packing = packing;
+    BatchLimits least = smallest_limits(recipe, spec).train;
+    BatchLimits needed = DataLimits(recipe, dataset, nullptr)(recipe).train;
+    EXPECT_LE(least.tokens, needed.tokens);
+    EXPECT_LE(least.source_tokens, needed.source_tokens);
+    EXPECT_LE(least.sequences, needed.sequences);
+  }
+}
+
 }  // namespace
 }  // namespace snug
