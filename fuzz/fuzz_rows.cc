@@ -1,9 +1,5 @@
 // Data files from arbitrary bytes, of every kind and format: reading them ends in rows, broken rows or an
 // Error, and the size of the chunks makes no difference.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,23 +10,9 @@
 #include "base/error.h"
 #include "data/row_parser.h"
 #include "data/source.h"
+#include "memory_file.h"
 
 namespace {
-
-// A file that lives in memory, by a path that can be opened.
-class MemoryFile {
- public:
-  MemoryFile(const uint8_t* data, size_t size) : file_(memfd_create("rows", 0)) {
-    SNUG_CHECK(file_ >= 0 && write(file_, data, size) == static_cast<ssize_t>(size), "no file in memory");
-  }
-  ~MemoryFile() { close(file_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
-
- private:
-  int file_;
-};
 
 void parse(const snug::RowChunk& chunk) {
   for (const char* format : {"messages", "conversations", "instruction", "prompt_completion", "text"}) {
@@ -69,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   auto kind = static_cast<snug::FileKind>(data[0] % 6);
-  MemoryFile file(data + 2, size - 2);
+  MemoryFile file({reinterpret_cast<const char*>(data + 2), size - 2});
   std::optional<std::string> in_one = read_all(file.path(), kind, size_t{1} << 20);
   std::optional<std::string> in_pieces = read_all(file.path(), kind, size_t{1} + data[1]);
   SNUG_CHECK(in_one == in_pieces, "the rows depend on the size of the chunks");

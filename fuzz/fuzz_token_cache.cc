@@ -1,10 +1,6 @@
 // Token caches from arbitrary bytes: opening one gives nothing, or a table whose every row can be read. The
 // first byte chooses whether the bytes are the file, or its parts under a header that fits them: hashes would
 // else keep the fuzzer from ever reaching what is behind them.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,23 +12,9 @@
 #include "base/check.h"
 #include "data/fingerprint.h"
 #include "data/token_cache.h"
+#include "memory_file.h"
 
 namespace {
-
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view bytes) : file_(memfd_create("tokens", 0)) {
-    SNUG_CHECK(file_ >= 0 && write(file_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
-               "no file in memory");
-  }
-  ~MemoryFile() { close(file_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
-
- private:
-  int file_;
-};
 
 void append_number(std::string& bytes, uint64_t number) {
   std::array<char, 8> raw{};
