@@ -18,6 +18,10 @@ enum class RowFormatKind : uint8_t {
   columns,            // as RowColumns says
 };
 
+constexpr bool holds_conversations(RowFormatKind kind) {
+  return kind == RowFormatKind::messages || kind == RowFormatKind::conversations;
+}
+
 // Columns of the user's choice.
 struct RowColumns {
   std::string prompt_template;  // "Question: {question}\nHint: {hint}"; {{ and }} are braces

@@ -136,16 +136,6 @@ int64_t RowSource::consumed_bytes() const {
   return closed_bytes_ + (stream_ ? stream_->consumed_bytes() : 0);
 }
 
-int64_t RowSource::total_bytes() const {
-  int64_t total = 0;
-  for (const std::filesystem::path& file : files_) {
-    std::error_code unknown;  // a pipe has no size, and a missing file is an error when its turn comes
-    uintmax_t size = std::filesystem::file_size(file, unknown);
-    total += unknown ? 0 : static_cast<int64_t>(size);
-  }
-  return total;
-}
-
 std::optional<RowChunk> RowSource::next() {
   while (true) {
     if (!file_) {

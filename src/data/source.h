@@ -69,7 +69,6 @@ class RowSource {
   const std::vector<std::filesystem::path>& files() const { return files_; }
   // How far it is through the bytes of all files, as they lie on disk.
   int64_t consumed_bytes() const;
-  int64_t total_bytes() const;
 
  private:
   void open_file();

@@ -68,6 +68,16 @@ std::vector<fs::path> find_data_files(const std::vector<std::string>& patterns, 
   return files;
 }
 
+int64_t total_file_bytes(const std::vector<fs::path>& files) {
+  int64_t total = 0;
+  for (const fs::path& file : files) {
+    std::error_code unknown;  // a pipe has no size, and a missing file is an error when its turn comes
+    uintmax_t size = fs::file_size(file, unknown);
+    total += unknown ? 0 : static_cast<int64_t>(size);
+  }
+  return total;
+}
+
 std::string_view describe(FileKind kind) {
   switch (kind) {
     case FileKind::json_lines:

@@ -13,6 +13,9 @@ namespace snug {
 std::vector<std::filesystem::path> find_data_files(const std::vector<std::string>& patterns,
                                                    const std::filesystem::path& folder);
 
+// As they lie on disk.
+int64_t total_file_bytes(const std::vector<std::filesystem::path>& files);
+
 enum class FileKind : uint8_t {
   json_lines,  // an object a line
   json_array,  // one list of objects

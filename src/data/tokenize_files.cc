@@ -51,8 +51,7 @@ std::optional<ChatTemplate> template_for(const TokenizeOptions& options, RowForm
   if (!options.chat_template.empty()) {
     return load_chat_template(options.chat_template, options.model_folder);
   }
-  bool has_roles = kind == RowFormatKind::messages || kind == RowFormatKind::conversations;
-  if (!has_roles && kind != RowFormatKind::instruction) {
+  if (!holds_conversations(kind) && kind != RowFormatKind::instruction) {
     return std::nullopt;
   }
   std::optional<ChatTemplate> own = find_chat_template(options.model_folder);
@@ -73,8 +72,7 @@ bool leaves_template_unused(RowFormatKind kind, const TokenizeOptions& options) 
 // What is wrong with all rows is not to be said of the first.
 void check_format(const RowFormat& format, bool has_template, const TokenizeOptions& options,
                   const std::string& files) {
-  bool has_roles = format.kind == RowFormatKind::messages || format.kind == RowFormatKind::conversations;
-  if (!has_roles) {
+  if (!holds_conversations(format.kind)) {
     return;
   }
   if (options.encoding.decoder_start_id) {
@@ -119,7 +117,8 @@ class FileTokenizer {
     facts_.format = format.description;
     facts_.chat_template = chat ? chat->name() : "";
     facts_.template_unused = leaves_template_unused(format.kind, options_);
-    DataProgress progress{.stage = "tokenizing " + facts_.files, .total_bytes = source_.total_bytes()};
+    DataProgress progress{.stage = "tokenizing " + facts_.files,
+                          .total_bytes = total_file_bytes(source_.files())};
     while (!chunks.empty() && !is_full()) {
       add(chunks, tokenize(chunks, format, encoder));
       progress.rows = facts_.rows;
@@ -199,29 +198,29 @@ class FileTokenizer {
           return;
         }
         ++facts_.rows;
-        std::string place = fmt::format("{}:{}", chunks[i].file->path.string(), row.place.line);
         if (row.problem.empty()) {
-          add(row, place);
+          add(row, *chunks[i].file);
         } else {
-          refuse(fmt::format("{}: {}", place, row.problem));
+          refuse(fmt::format("{}: {}", place_of(row, *chunks[i].file), row.problem));
         }
       }
     }
   }
 
-  void add(const TokenizedRow& row, const std::string& place) {
-    if (row.findings.empty_answer) {
-      facts_.empty_answers.add(place);
-    }
-    if (row.findings.wrong_role_order) {
-      facts_.wrong_role_order.add(place);
-    }
-    if (row.findings.without_end) {
-      facts_.without_end.add(place);
-    }
-    if (!writer_.add(row.example)) {
-      facts_.nothing_learned.add(place);
-    }
+  static std::string place_of(const TokenizedRow& row, const SourceFile& file) {
+    return fmt::format("{}:{}", file.path.string(), row.place.line);
+  }
+
+  void add(const TokenizedRow& row, const SourceFile& file) {
+    auto note = [&](bool found, Finding& finding) {
+      if (found) {  // few rows have a place to name
+        finding.add(place_of(row, file));
+      }
+    };
+    note(row.findings.empty_answer, facts_.empty_answers);
+    note(row.findings.wrong_role_order, facts_.wrong_role_order);
+    note(row.findings.without_end, facts_.without_end);
+    note(!writer_.add(row.example), facts_.nothing_learned);
   }
 
   void refuse(const std::string& place_and_reason) {
