@@ -9,8 +9,8 @@
 #include <chrono>
 #include <vector>
 
-#include "data/batch_sequence.h"
-#include "data/data_limits.h"
+#include "data/batches/limits.h"
+#include "data/batches/sequence.h"
 #include "data/run_data.h"
 #include "io/json.h"
 #include "model/locate.h"

@@ -21,7 +21,7 @@
 
 #include "base/error.h"
 #include "io/atomic_file.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace {
 

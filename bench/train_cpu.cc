@@ -11,7 +11,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/threads.h"
 #include "compile/phases.h"
-#include "data/synthetic.h"
+#include "data/batches/synthetic.h"
 #include "plan/fit.h"
 #include "train/trainer.h"
 #include "train/weights.h"

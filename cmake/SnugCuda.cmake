@@ -1,4 +1,4 @@
-# The CUDA backend: how src/backend/cuda/*.cu is compiled, and the programs that need a card.
+# The CUDA backend: how the .cu files of src/backend/cuda are compiled, and the programs that need a card.
 
 set(SNUG_CUDA_ARCHITECTURES "75;80;86;89;90a;120" CACHE STRING
   "Compute capabilities to build for (90a: Hopper with its own instructions); the last one also as PTX")
@@ -25,7 +25,7 @@ find_package(CUDAToolkit 13 REQUIRED)
 
 # snug_cuda_kernels(<target>): adds the .cu files to it.
 function(snug_cuda_kernels target)
-  file(GLOB kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu")
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu")
   target_sources(${target} PRIVATE ${kernels})
   set(targets)
   foreach(architecture IN LISTS SNUG_CUDA_ARCHITECTURES)

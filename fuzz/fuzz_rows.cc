@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "data/row_parser.h"
-#include "data/source.h"
+#include "data/rows/parser.h"
+#include "data/source/source.h"
 #include "memory_file.h"
 
 namespace {

@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "text/chat_template.h"
-#include "text/jinja_evaluator.h"
-#include "text/jinja_parser.h"
-#include "text/jinja_runtime.h"
+#include "text/chat/chat_template.h"
+#include "text/jinja/evaluator.h"
+#include "text/jinja/parser.h"
+#include "text/jinja/runtime.h"
 
 namespace {
 

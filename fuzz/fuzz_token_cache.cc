@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "data/fingerprint.h"
-#include "data/token_cache.h"
+#include "data/tokens/cache.h"
+#include "data/tokens/fingerprint.h"
 #include "memory_file.h"
 
 namespace {

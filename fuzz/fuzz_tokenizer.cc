@@ -10,9 +10,9 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/sentencepiece_file.h"
-#include "text/stream_decoder.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/sentencepiece_file.h"
+#include "text/tokenizer/stream_decoder.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_ranges.cc: which code points are letters, numbers and marks, as the regular expressions of
+"""Writes src/text/unicode/ranges.cc: which code points are letters, numbers and marks, as the regular expressions of
 Hugging Face's tokenizers see them.
 
     pip install -r tools/requirements-dev.txt
@@ -67,7 +67,7 @@ def main():
                                ("old_mark_ranges", "kOldMarks")))
     TARGET.write_text(
         "// Which code points are letters, numbers, marks and punctuation. Written by tools/make_unicode_ranges.py.\n"
-        '#include "text/unicode_ranges.h"\n\nnamespace snug {\n\nnamespace {\n\n// clang-format off\n' +
+        '#include "text/unicode/ranges.h"\n\nnamespace snug {\n\nnamespace {\n\n// clang-format off\n' +
         "\n".join(parts) + "// clang-format on\n\n}  // namespace\n\n" + functions + "\n}  // namespace snug\n")
 
 

@@ -5,7 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "backend/cuda/attention_launch.h"
+#include "backend/cuda/attention/launch.h"
 
 namespace snug::cuda {
 

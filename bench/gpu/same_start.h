@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compile/phases.h"
-#include "data/batch.h"
+#include "data/batches/batch.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "model/model_spec.h"

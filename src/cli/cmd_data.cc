@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "data/batch_sequence.h"
-#include "data/data_limits.h"
+#include "data/batches/limits.h"
+#include "data/batches/sequence.h"
 #include "model/locate.h"
 #include "recipe/parse.h"
 #include "report/data_progress.h"

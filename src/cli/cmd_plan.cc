@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/make_backend.h"
-#include "data/data_limits.h"
+#include "data/batches/limits.h"
 #include "model/locate.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"

@@ -13,7 +13,7 @@
 #include "io/printable.h"
 #include "model/locate.h"
 #include "report/terminal.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace snug {
 namespace {

@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/make_backend.h"
 #include "compile/phases.h"
-#include "data/data_limits.h"
+#include "data/batches/limits.h"
 #include "io/atomic_file.h"
 #include "model/locate.h"
 #include "plan/fit.h"

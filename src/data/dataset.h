@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "data/example.h"
-#include "data/token_table.h"
+#include "data/tokens/example.h"
+#include "data/tokens/table.h"
 #include "recipe/recipe.h"
 
 namespace snug {

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "data/token_store.h"
+#include "data/tokens/store.h"
 
 namespace snug {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "data/dataset.h"
-#include "data/tokenize_files.h"
+#include "data/tokens/tokenize_files.h"
 #include "recipe/recipe.h"
 
 namespace snug {

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "ops/table.h"
-#include "plan/packing.h"
+#include "plan/placement.h"
 
 namespace snug {
 namespace {
@@ -86,7 +86,7 @@ class PersistentLayout {
   std::array<int64_t, kHomeCount> end_{};
 };
 
-// Lets an in-place op's output take over its input's memory: both become one packing item.
+// Lets an in-place op's output take over its input's memory: both become one placement item.
 std::vector<BufferId> merge_in_place(const Program& program, const std::vector<Interval>& intervals) {
   std::vector<BufferId> leader(program.buffers.size());
   std::iota(leader.begin(), leader.end(), 0);
@@ -114,7 +114,7 @@ std::vector<BufferId> merge_in_place(const Program& program, const std::vector<I
 void place_on_arena(PhasePlan& phase, Home home, int64_t base, const std::vector<Interval>& intervals) {
   const Program& program = phase.program;
   std::vector<BufferId> leader = merge_in_place(program, intervals);
-  std::vector<PackItem> items;
+  std::vector<PlacementItem> items;
   std::vector<int> item_of(program.buffers.size(), -1);
   for (size_t id = 0; id < program.buffers.size(); ++id) {
     const Buffer& buffer = program.buffers[id];
@@ -132,23 +132,23 @@ void place_on_arena(PhasePlan& phase, Home home, int64_t base, const std::vector
     }
     item_of[id] = item;
   }
-  Packing packing = pack(items);
+  Placement placement = place(items);
   for (size_t id = 0; id < program.buffers.size(); ++id) {
     if (item_of[id] >= 0 && program.buffers[id].home == home) {
-      phase.offsets[id] = base + packing.offsets[static_cast<size_t>(item_of[id])];
+      phase.offsets[id] = base + placement.offsets[static_cast<size_t>(item_of[id])];
     }
   }
-  phase.arenas[static_cast<size_t>(home)] = {base + packing.bytes, base + packing.lower_bound_bytes};
+  phase.arenas[static_cast<size_t>(home)] = {base + placement.bytes, base + placement.lower_bound_bytes};
   if (home != Home::device) {
     return;
   }
   if (!program.ops.empty()) {
-    phase.peak_op = program.ops[static_cast<size_t>(packing.peak_index)].name;
+    phase.peak_op = program.ops[static_cast<size_t>(placement.peak_index)].name;
   }
   std::vector<bool> counted(items.size(), false);
   for (size_t id = 0; id < program.buffers.size(); ++id) {
-    bool live = item_of[id] >= 0 && intervals[id].first <= packing.peak_index &&
-                packing.peak_index <= intervals[id].last;
+    bool live = item_of[id] >= 0 && intervals[id].first <= placement.peak_index &&
+                placement.peak_index <= intervals[id].last;
     if (live && !counted[static_cast<size_t>(item_of[id])]) {
       counted[static_cast<size_t>(item_of[id])] = true;
       phase.live_at_peak.push_back(static_cast<BufferId>(id));
@@ -179,8 +179,8 @@ PhasePlan place(Program program, const PersistentLayout& persistent) {
       phase.role_bytes[static_cast<size_t>(buffer->role)] += padded_bytes(*buffer);
     }
   }
-  phase.packing_loss_bytes = phase.device().peak_bytes -
-                             std::accumulate(phase.role_bytes.begin(), phase.role_bytes.end(), int64_t{0});
+  phase.placement_loss_bytes = phase.device().peak_bytes -
+                               std::accumulate(phase.role_bytes.begin(), phase.role_bytes.end(), int64_t{0});
   return phase;
 }
 

@@ -15,8 +15,8 @@ namespace snug {
 
 // One phase on one arena.
 struct ArenaUse {
-  int64_t peak_bytes = 0;         // persistent buffers and the packed rest
-  int64_t lower_bound_bytes = 0;  // no packing of this phase could be smaller
+  int64_t peak_bytes = 0;         // persistent buffers and the placed rest
+  int64_t lower_bound_bytes = 0;  // no placement of this phase could be smaller
 };
 
 struct PhasePlan {
@@ -26,7 +26,7 @@ struct PhasePlan {
   std::string peak_op;                           // at which most device bytes are live; "" if there is no op
   std::vector<BufferId> live_at_peak;            // largest first
   std::array<int64_t, kRoleCount> role_bytes{};  // live at that op
-  int64_t packing_loss_bytes = 0;                // device peak less the sum of role_bytes
+  int64_t placement_loss_bytes = 0;              // device peak less the sum of role_bytes
 
   const std::string& name() const { return program.name; }
   const ArenaUse& device() const { return arenas[static_cast<size_t>(Home::device)]; }

@@ -27,7 +27,7 @@ Json phase_json(const PhasePlan& phase) {
   return {{"name", phase.name()},
           {"peak_bytes", phase.device().peak_bytes},
           {"lower_bound_bytes", phase.device().lower_bound_bytes},
-          {"packing_loss_bytes", phase.packing_loss_bytes},
+          {"placement_loss_bytes", phase.placement_loss_bytes},
           {"peak_op", phase.peak_op},
           {"roles", roles_json(phase.role_bytes)},
           {"largest_buffers", largest}};

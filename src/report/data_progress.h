@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "data/tokenize_files.h"
+#include "data/tokens/tokenize_files.h"
 #include "report/terminal.h"
 
 namespace snug {

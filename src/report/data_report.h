@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "data/data_limits.h"
+#include "data/batches/limits.h"
 #include "data/run_data.h"
 #include "io/json.h"
 #include "report/terminal.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace snug {
 

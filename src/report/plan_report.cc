@@ -70,7 +70,7 @@ Table role_table(const Plan& plan) {
              (static_cast<Role>(role) == Role::driver_context ? plan.context_bytes : int64_t{0});
     });
   }
-  add_row("packing loss", [](const PhasePlan& phase) { return phase.packing_loss_bytes; });
+  add_row("placement loss", [](const PhasePlan& phase) { return phase.placement_loss_bytes; });
   table.rules_before = {table.rows.size()};
   add_row("peak", [&](const PhasePlan& phase) { return phase.device().peak_bytes + plan.context_bytes; });
   return table;

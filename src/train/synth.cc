@@ -6,8 +6,8 @@
 #include "base/rng.h"
 #include "io/atomic_file.h"
 #include "model/model_spec.h"
-#include "text/byte_alphabet.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/byte_alphabet.h"
 #include "train/initialize.h"
 #include "train/shards.h"
 

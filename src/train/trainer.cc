@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "compile/phases.h"
-#include "data/data_limits.h"
+#include "data/batches/limits.h"
 #include "io/atomic_file.h"
 #include "recipe/write.h"
 #include "train/metrics_file.h"

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "compile/optimizer.h"
-#include "data/batch_sequence.h"
+#include "data/batches/sequence.h"
 #include "data/run_data.h"
 #include "exec/executor.h"
 #include "model/locate.h"
 #include "recipe/recipe.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace snug {
 

@@ -15,10 +15,10 @@
 
 #include "base/rng.h"
 #include "base/threads.h"
-#include "data/batch.h"
+#include "data/batches/batch.h"
 #include "data/run_data.h"
-#include "data/token_store.h"
-#include "text/tiny_tokenizer.h"
+#include "data/tokens/store.h"
+#include "text/tokenizer/tiny_tokenizer.h"
 
 namespace snug::testing {
 

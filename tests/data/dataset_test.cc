@@ -4,9 +4,9 @@
 
 #include <array>
 
-#include "data/batch.h"
+#include "data/batches/batch.h"
 #include "data/run_data.h"
-#include "text/tiny_tokenizer.h"
+#include "text/tokenizer/tiny_tokenizer.h"
 
 namespace snug {
 namespace {

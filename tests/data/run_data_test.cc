@@ -1,8 +1,8 @@
 // The recipe's data section as a whole: columns, several files, evaluation.
 #include "data/run_data.h"
 
+#include "data/batches/epoch.h"
 #include "data/data_fixture.h"
-#include "data/epoch_batches.h"
 
 namespace snug {
 namespace {

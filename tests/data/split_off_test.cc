@@ -2,8 +2,8 @@
 #include <map>
 #include <set>
 
+#include "data/batches/epoch.h"
 #include "data/data_fixture.h"
-#include "data/epoch_batches.h"
 
 namespace snug {
 namespace {

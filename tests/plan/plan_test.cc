@@ -1,4 +1,4 @@
-// Plans of Llama programs: no overlap, little packing loss, stable persistent places, a peak with a name.
+// Plans of Llama programs: no overlap, little placement loss, stable persistent places, a peak with a name.
 #include "plan/plan.h"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(Plan, BuffersThatLiveTogetherNeverOverlap) {
   }
 }
 
-TEST(Plan, PackingLossIsAtMostOnePercentOnLlamas) {
+TEST(Plan, PlacementLossIsAtMostOnePercentOnLlamas) {
   CpuBackend backend;
   for (const ModelSpec& spec : {small_llama(), deepseek_7b()}) {
     for (Recompute policy : {Recompute::none, Recompute::selective, Recompute::full}) {
@@ -134,9 +134,10 @@ TEST(Plan, RolesAndLossAddUpToThePeak) {
   CpuBackend backend;
   Plan plan = plan_training(small_recipe(), small_llama(), backend);
   for (const PhasePlan& phase : plan.phases) {
-    int64_t sum = std::accumulate(phase.role_bytes.begin(), phase.role_bytes.end(), phase.packing_loss_bytes);
+    int64_t sum =
+        std::accumulate(phase.role_bytes.begin(), phase.role_bytes.end(), phase.placement_loss_bytes);
     EXPECT_EQ(sum, phase.device().peak_bytes) << phase.name();
-    EXPECT_GE(phase.packing_loss_bytes, 0);
+    EXPECT_GE(phase.placement_loss_bytes, 0);
   }
   EXPECT_FALSE(plan.largest_phase().peak_op.empty());
 }

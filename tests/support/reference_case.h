@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/batch.h"
+#include "data/batches/batch.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/safetensors.h"

@@ -1,7 +1,7 @@
 // Training with bf16 optimizer states: the bytes it saves, what it learns, and results that wait.
 #include <gtest/gtest.h>
 
-#include "data/synthetic.h"
+#include "data/batches/synthetic.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
 #include "train/output.h"

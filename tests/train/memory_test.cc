@@ -6,8 +6,8 @@
 
 #include "base/bytes.h"
 #include "base/rng.h"
-#include "data/data_limits.h"
-#include "data/synthetic.h"
+#include "data/batches/limits.h"
+#include "data/batches/synthetic.h"
 #include "support/small_llama.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <fstream>
 
-#include "data/data_limits.h"
-#include "data/synthetic.h"
+#include "data/batches/limits.h"
+#include "data/batches/synthetic.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "train/generator.h"
 
 namespace snug {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "data/data_limits.h"
-#include "data/synthetic.h"
+#include "data/batches/limits.h"
+#include "data/batches/synthetic.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
 #include "train/generator.h"

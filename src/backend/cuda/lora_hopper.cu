@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/attention_hopper.cuh"
+#include "backend/cuda/attention/hopper.cuh"
 #include "backend/cuda/check.h"
 
 namespace snug::cuda {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "cuda/training/card_fixture.h"
-#include "data/synthetic.h"
+#include "data/batches/synthetic.h"
 #include "support/temporary_folder.h"
 
 namespace snug {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/training/card_fixture.h"
-#include "data/synthetic.h"
+#include "data/batches/synthetic.h"
 #include "support/reference_case.h"
 
 namespace snug {

@@ -1,0 +1,62 @@
+// Attention's kernels by kind of card, behind the launchers of attention_launch.h.
+#pragma once
+
+#include "backend/cuda/attention/work.cuh"
+
+namespace snug::cuda {
+
+// Any dtype, head size and alignment, without tensor cores.
+cudaError_t plain_forward(const AttentionArguments& a, cudaStream_t stream);
+cudaError_t plain_backward_queries(const AttentionArguments& a, cudaStream_t stream);
+cudaError_t plain_backward_keys(const AttentionArguments& a, cudaStream_t stream);
+
+// fp16 and bf16, head sizes that are multiples of 8, rows aligned to 16 bytes.
+cudaError_t tensor_core_forward(const AttentionArguments& a, int64_t shared_limit_bytes, cudaStream_t stream);
+cudaError_t tensor_core_backward_queries(const AttentionArguments& a, int64_t shared_limit_bytes,
+                                         cudaStream_t stream);
+cudaError_t tensor_core_backward_keys(const AttentionArguments& a, int64_t shared_limit_bytes,
+                                      cudaStream_t stream);
+
+// Hopper only, head sizes up to 128. False: not for this card or this head; nothing was launched.
+bool hopper_forward(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
+bool hopper_backward_queries(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
+bool hopper_backward_keys(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
+
+// The smallest tile of queries with bias partials of its own, which bounds their number.
+inline constexpr int kSmallestQueryTile = 16;
+
+// dbias[buckets, heads] += the sum of `tiles` partials [tiles, heads, buckets], in order.
+cudaError_t reduce_bias_gradient(const AttentionArguments& a, int64_t tiles, cudaStream_t stream);
+
+struct LaunchShape {
+  int64_t blocks = 0;
+  int threads = 0;
+  int shared_bytes = 0;
+  int parts = 1;    // the grid's second dimension
+  int cluster = 1;  // blocks in a row that can read each other's shared memory (Hopper)
+};
+
+template <typename Kernel>
+cudaError_t launch_attention(Kernel kernel, const AttentionArguments& a, const LaunchShape& shape,
+                             cudaStream_t stream) {
+  cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
+  if (status != cudaSuccess) {
+    return status;
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.parts));
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.stream = stream;
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+  cluster.val.clusterDim.y = 1;
+  cluster.val.clusterDim.z = 1;
+  config.attrs = &cluster;
+  config.numAttrs = shape.cluster > 1 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, a);
+}
+
+}  // namespace snug::cuda

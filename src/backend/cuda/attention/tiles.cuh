@@ -1,0 +1,276 @@
+// Tiles of half-precision numbers in shared memory and the tensor-core products on them, for cards since
+// Turing.
+#pragma once
+
+#include <type_traits>
+
+#include "backend/cuda/attention/work.cuh"
+
+namespace snug::cuda {
+
+// A tile [kRows, kColumns] of 2-byte numbers is cut into panels of 64 columns, each row of a panel being 128
+// bytes: eight 16-byte chunks, stored at chunk ^ (row % 8). Eight rows of one chunk column then lie in
+// different banks, and Hopper's tensor cores read the same layout (their 128-byte swizzle) along either
+// dimension.
+template <int kRows>
+__device__ inline uint32_t chunk_offset(int row, int chunk) {
+  return static_cast<uint32_t>((chunk >> 3) * (kRows * 128) + row * 128 + (((chunk ^ row) & 7) << 4));
+}
+
+__device__ inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// 16 bytes from global to shared memory; zeros if not valid. Asynchronous where the card can (sm_80).
+__device__ inline void copy_chunk(uint32_t to, const void* from, bool valid) {
+#if __CUDA_ARCH__ >= 800
+  int bytes = valid ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes));
+#else
+  uint4 value = valid ? *static_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};\n" ::"r"(to), "r"(value.x), "r"(value.y),
+               "r"(value.z), "r"(value.w));
+#endif
+}
+
+// Likewise 8 bytes.
+__device__ inline void copy_pair(uint32_t to, const void* from, bool valid) {
+#if __CUDA_ARCH__ >= 800
+  int bytes = valid ? 8 : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;\n" ::"r"(to), "l"(from), "r"(bytes));
+#else
+  uint2 value = valid ? *static_cast<const uint2*>(from) : make_uint2(0, 0);
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};\n" ::"r"(to), "r"(value.x), "r"(value.y));
+#endif
+}
+
+__device__ inline void commit_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;\n");
+#endif
+}
+
+// Waits until at most kPending of this thread's groups of copies are under way.
+template <int kPending>
+__device__ inline void wait_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
+#endif
+}
+
+// Rows of one head in a wider row-major matrix.
+struct Rows {
+  const void* data = nullptr;  // row 0 of the tile, the head's first column
+  int64_t stride = 0;          // elements
+  int count = 0;               // rows there are, perhaps fewer than the tile's; the rest become zeros
+  int head_dim = 0;            // columns there are, a multiple of 8; the rest become zeros
+};
+
+template <typename T>
+__device__ inline Rows rows_of(const void* data, int64_t stride, int64_t row, int64_t column, int count,
+                               int head_dim) {
+  return {static_cast<const T*>(data) + row * stride + column, stride, count, head_dim};
+}
+
+// tile[kRows, kColumns] = rows, by kThreads threads, of which this is number `thread`.
+template <int kRows, int kColumns, int kThreads>
+__device__ inline void load_tile(uint32_t tile, const Rows& rows, int thread) {
+  constexpr int kChunks = kColumns / 8;
+  constexpr int kRowStep = kThreads / kChunks;
+  static_assert(kThreads % kChunks == 0 && kRows % kRowStep == 0);
+  int chunk = thread % kChunks;
+  int row = thread / kChunks;
+  const char* from = static_cast<const char*>(rows.data) + (row * rows.stride + chunk * 8) * 2;
+  int64_t step_bytes = kRowStep * rows.stride * 2;
+  bool in_head = chunk * 8 < rows.head_dim;
+#pragma unroll
+  for (int i = 0; i < kRows / kRowStep; ++i) {
+    bool valid = in_head && row + i * kRowStep < rows.count;
+    copy_chunk(tile + chunk_offset<kRows>(row + i * kRowStep, chunk), valid ? from : rows.data, valid);
+    from += step_bytes;
+  }
+}
+
+__device__ inline void load_matrices(uint32_t (&fragment)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(address));
+}
+
+__device__ inline void load_matrices_transposed(uint32_t (&fragment)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(address));
+}
+
+// Rows [row, row + 16), columns [16 * step, 16 * step + 16) as a left operand.
+template <int kRows>
+__device__ inline void load_left(uint32_t (&a)[4], uint32_t tile, int row, int step) {
+  int lane = static_cast<int>(threadIdx.x & 31);
+  load_matrices(a, tile + chunk_offset<kRows>(row + (lane & 15), 2 * step + (lane >> 4)));
+}
+
+// A right operand [16 deep, 16 wide] of which the tile holds the transpose: its rows [row, row + 16) are the
+// width, its columns [16 * step, ...) the depth. b[0..1] is the first half of the width, b[2..3] the second.
+template <int kRows>
+__device__ inline void load_right_of_rows(uint32_t (&b)[4], uint32_t tile, int row, int step) {
+  int lane = static_cast<int>(threadIdx.x & 31);
+  load_matrices(
+      b, tile + chunk_offset<kRows>(row + (lane & 7) + ((lane >> 4) << 3), 2 * step + ((lane >> 3) & 1)));
+}
+
+// A right operand as it lies: rows [row, row + 16) are the depth, columns [8 * chunk, 8 * chunk + 16) the
+// width.
+template <int kRows>
+__device__ inline void load_right(uint32_t (&b)[4], uint32_t tile, int row, int chunk) {
+  int lane = static_cast<int>(threadIdx.x & 31);
+  load_matrices_transposed(b, tile + chunk_offset<kRows>(row + (lane & 15), chunk + (lane >> 4)));
+}
+
+// d[16,8] += a[16,16] b[16,8] in fp32. A lane holds d at rows lane / 4 and lane / 4 + 8 (d[0..1], d[2..3]),
+// columns 2 * (lane % 4) and the next.
+template <typename T>
+__device__ inline void multiply_add(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<T, __half>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, "
+        "%2, %3};\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, "
+        "%1, %2, %3};\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+#else
+  // Turing: two products half as deep. It has no bf16; the launchers do not come here with it.
+  if constexpr (std::is_same_v<T, __half>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, "
+        "%3};\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b0));
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, "
+        "%3};\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[2]), "r"(a[3]), "r"(b1));
+  }
+#endif
+}
+
+template <typename T>
+__device__ inline uint32_t pack(float low, float high) {
+  if constexpr (std::is_same_v<T, __half>) {
+    __half2 both = __floats2half2_rn(low, high);
+    return *reinterpret_cast<uint32_t*>(&both);
+  } else {
+    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<uint32_t*>(&both);
+  }
+}
+
+// Sums of a product, columns [16 * step, 16 * step + 16), rounded, as the left operand of the next one: the
+// lanes already hold what they need.
+template <typename T, int kBlocks>
+__device__ inline void as_left(uint32_t (&a)[4], const float (&sums)[kBlocks][4], int step) {
+  a[0] = pack<T>(sums[2 * step][0], sums[2 * step][1]);
+  a[1] = pack<T>(sums[2 * step][2], sums[2 * step][3]);
+  a[2] = pack<T>(sums[2 * step + 1][0], sums[2 * step + 1][1]);
+  a[3] = pack<T>(sums[2 * step + 1][2], sums[2 * step + 1][3]);
+}
+
+// A warp's sums [16 * kRowTiles, 8 * kBlocks].
+template <int kRowTiles, int kBlocks>
+using Sums = float[kRowTiles][kBlocks][4];
+
+template <int kRowTiles, int kBlocks>
+__device__ inline void clear(Sums<kRowTiles, kBlocks>& sums) {
+#pragma unroll
+  for (int r = 0; r < kRowTiles; ++r) {
+#pragma unroll
+    for (int n = 0; n < kBlocks; ++n) {
+      sums[r][n][0] = sums[r][n][1] = sums[r][n][2] = sums[r][n][3] = 0;
+    }
+  }
+}
+
+// sums = left[row.., kDepth] right[8 * kBlocks, kDepth]^T, both tiles in shared memory; the left one has
+// kLeftRows rows in all.
+template <typename T, int kLeftRows, int kDepth, int kRowTiles, int kBlocks>
+__device__ inline void multiply_rows(Sums<kRowTiles, kBlocks>& sums, uint32_t left, int row, uint32_t right) {
+  clear<kRowTiles, kBlocks>(sums);
+#pragma unroll
+  for (int step = 0; step < kDepth / 16; ++step) {
+    uint32_t a[kRowTiles][4];
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      load_left<kLeftRows>(a[r], left, row + 16 * r, step);
+    }
+#pragma unroll
+    for (int n = 0; n < kBlocks; n += 2) {
+      uint32_t b[4];
+      load_right_of_rows<8 * kBlocks>(b, right, 8 * n, step);
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) {
+        multiply_add<T>(sums[r][n], a[r], b[0], b[1]);
+        multiply_add<T>(sums[r][n + 1], a[r], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// sums[.., 8 * kBlocks] += weights[.., 8 * kDepthBlocks] (rounded to T) * tile[8 * kDepthBlocks, 8 *
+// kBlocks].
+template <typename T, int kRowTiles, int kDepthBlocks, int kBlocks>
+__device__ inline void add_weighted_rows(Sums<kRowTiles, kBlocks>& sums,
+                                         const Sums<kRowTiles, kDepthBlocks>& weights, uint32_t tile) {
+#pragma unroll
+  for (int step = 0; step < kDepthBlocks / 2; ++step) {
+    uint32_t a[kRowTiles][4];
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      as_left<T, kDepthBlocks>(a[r], weights[r], step);
+    }
+#pragma unroll
+    for (int n = 0; n < kBlocks; n += 2) {
+      uint32_t b[4];
+      load_right<8 * kDepthBlocks>(b, tile, 16 * step, n);
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) {
+        multiply_add<T>(sums[r][n], a[r], b[0], b[1]);
+        multiply_add<T>(sums[r][n + 1], a[r], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// Writes sums[16, kColumns] * factor per row half to two rows (lane / 4 and 8 further) of a row-major matrix.
+template <typename T, int kColumns>
+__device__ inline void store_rows(const float (&sums)[kColumns / 8][4], void* data, int64_t stride,
+                                  int rows_left, int head_dim, float2 factors) {
+  int lane = static_cast<int>(threadIdx.x & 31);
+  int row = lane >> 2;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (row + 8 * half >= rows_left) {
+      continue;
+    }
+    T* to = static_cast<T*>(data) + (row + 8 * half) * stride + 2 * (lane & 3);
+    float factor = half == 0 ? factors.x : factors.y;
+#pragma unroll
+    for (int n = 0; n < kColumns / 8; ++n) {
+      if (8 * n < head_dim) {
+        *reinterpret_cast<uint32_t*>(to + 8 * n) =
+            pack<T>(sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor);
+      }
+    }
+  }
+}
+
+}  // namespace snug::cuda

@@ -1,0 +1,99 @@
+// Limits from lengths.
+#include "data/batches/limits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/check.h"
+
+namespace snug {
+namespace {
+
+// [n] is the sum of the n largest; values may come several times.
+std::vector<int64_t> sums_of_largest(std::vector<int64_t> values, int64_t count) {
+  auto kept = std::min(values.size(), static_cast<size_t>(count));
+  std::partial_sort(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(kept), values.end(),
+                    std::greater<>());
+  std::vector<int64_t> sums = {0};
+  for (size_t i = 0; i < kept; ++i) {
+    sums.push_back(sums.back() + values[i]);
+  }
+  return sums;
+}
+
+}  // namespace
+
+BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset) {
+  const TrainingSection& training = recipe.training;
+  int64_t sequences = training.per_device_train_batch_size;
+  BatchOptions options{.micro_batch_sequences = sequences,
+                       .accumulation_steps = training.gradient_accumulation_steps,
+                       .epochs = training.num_train_epochs,
+                       .max_steps = training.max_steps,
+                       .seed = static_cast<uint64_t>(training.seed)};
+  if (recipe.data.packing) {
+    options.batching = Batching::packed;
+    options.packed_tokens = sequences * decoder_length(recipe, dataset.has_sources());
+    options.packed_source_tokens = sequences * recipe.data.max_length;
+    options.packed_sequences = packed_sequences(recipe, dataset.has_sources());
+  } else if (training.group_by_length) {
+    options.batching = Batching::grouped;
+  }
+  return options;
+}
+
+BatchOptions evaluation_batches(const Recipe& recipe) {
+  return {.micro_batch_sequences = recipe.training.per_device_eval_batch_size, .shuffle = false};
+}
+
+DataLimits::DataLimits(const Recipe& recipe, const Dataset& train_data, const Dataset* eval_data)
+    : train_(longest_sums(train_data, recipe.training.per_device_train_batch_size)),
+      has_sources_(train_data.has_sources()) {
+  if (eval_data != nullptr) {
+    evaluate_ = longest_sums(*eval_data, recipe.training.per_device_eval_batch_size);
+  }
+}
+
+DataLimits::LongestSums DataLimits::longest_sums(const Dataset& dataset, int64_t max_sequences) {
+  std::vector<int64_t> lengths;
+  std::vector<int64_t> source_lengths;
+  for (const Dataset::Part& part : dataset.parts()) {
+    // With a weight above 1 an example comes more than once an epoch, perhaps into one batch.
+    auto times = std::min(max_sequences, static_cast<int64_t>(std::ceil(part.weight)));
+    for (int64_t i = part.first; i < part.end; ++i) {
+      lengths.insert(lengths.end(), static_cast<size_t>(times), dataset.length_tokens(i));
+      if (dataset.has_sources()) {
+        source_lengths.insert(source_lengths.end(), static_cast<size_t>(times),
+                              dataset.source_length_tokens(i));
+      }
+    }
+  }
+  return {sums_of_largest(std::move(lengths), max_sequences),
+          sums_of_largest(std::move(source_lengths), max_sequences)};
+}
+
+BatchLimits DataLimits::limits_of(const LongestSums& sums, int64_t sequences) {
+  auto at = [&](const std::vector<int64_t>& values) {
+    return values.empty()
+               ? 1
+               : std::max<int64_t>(values[std::min(values.size() - 1, static_cast<size_t>(sequences))], 1);
+  };
+  return {.sequences = std::min(sequences, std::max<int64_t>(std::ssize(sums.tokens) - 1, 1)),
+          .tokens = at(sums.tokens),
+          .source_tokens = at(sums.source_tokens)};
+}
+
+RunLimits DataLimits::operator()(const Recipe& recipe) const {
+  int64_t sequences = recipe.training.per_device_train_batch_size;
+  RunLimits limits{limits_of(train_, sequences),
+                   limits_of(evaluate_, recipe.training.per_device_eval_batch_size)};
+  if (recipe.data.packing) {
+    limits.train = {.sequences = packed_sequences(recipe, has_sources_),
+                    .tokens = sequences * decoder_length(recipe, has_sources_),
+                    .source_tokens = sequences * recipe.data.max_length};
+  }
+  return limits;
+}
+
+}  // namespace snug

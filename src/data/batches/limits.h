@@ -1,0 +1,40 @@
+// The largest batches that given data can produce, in whatever order it comes: often far smaller than what
+// the recipe allows, and known before training.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compile/batch_limits.h"
+#include "data/batches/epoch.h"
+#include "data/dataset.h"
+
+namespace snug {
+
+// How a recipe makes batches of the data that it trains on, and of the data that it evaluates with.
+BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset);
+BatchOptions evaluation_batches(const Recipe& recipe);
+
+// Works for recipes whose batches are no larger than those of the one that it was made for.
+class DataLimits {
+ public:
+  // `eval_data` may be null.
+  DataLimits(const Recipe& recipe, const Dataset& train_data, const Dataset* eval_data);
+
+  RunLimits operator()(const Recipe& recipe) const;
+
+ private:
+  // Sums of the longest examples: [n] is the most that n of them can have together.
+  struct LongestSums {
+    std::vector<int64_t> tokens;
+    std::vector<int64_t> source_tokens;
+  };
+  static LongestSums longest_sums(const Dataset& dataset, int64_t max_sequences);
+  static BatchLimits limits_of(const LongestSums& sums, int64_t sequences);
+
+  LongestSums train_;
+  LongestSums evaluate_;
+  bool has_sources_ = false;
+};
+
+}  // namespace snug

@@ -1,0 +1,176 @@
+// Greedy placement in several orders, then improvement of the best order until the loss is small.
+#include "plan/placement.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace snug {
+namespace {
+
+constexpr double kGoodEnoughLoss = 0.002;         // of the lower bound
+constexpr int64_t kImprovementWork = 60'000'000;  // placement comparisons: bounds the time of large plans
+
+bool overlap(const Interval& a, const Interval& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+using Order = std::vector<size_t>;
+
+class Placer {
+ public:
+  explicit Placer(const std::vector<PlacementItem>& items) : items_(items) { find_lower_bound(); }
+
+  Placement run() {
+    best_.bytes = INT64_MAX;
+    Order best_order;
+    for (const Order& order : first_orders()) {
+      if (place(order)) {
+        best_order = order;
+      }
+      if (good_enough()) {
+        break;
+      }
+    }
+    improve(best_order);
+    best_.lower_bound_bytes = lower_bound_;
+    best_.peak_index = peak_index_;
+    return best_;
+  }
+
+ private:
+  void find_lower_bound() {
+    int last = 0;
+    for (const PlacementItem& item : items_) {
+      last = std::max(last, item.interval.last);
+    }
+    std::vector<int64_t> change(static_cast<size_t>(last) + 2, 0);
+    for (const PlacementItem& item : items_) {
+      change[static_cast<size_t>(item.interval.first)] += item.bytes;
+      change[static_cast<size_t>(item.interval.last) + 1] -= item.bytes;
+    }
+    int64_t live = 0;
+    for (size_t index = 0; index < change.size(); ++index) {
+      live += change[index];
+      if (live > lower_bound_) {
+        lower_bound_ = live;
+        peak_index_ = static_cast<int>(index);
+      }
+    }
+  }
+
+  bool good_enough() const {
+    return static_cast<double>(best_.bytes - lower_bound_) <=
+           kGoodEnoughLoss * static_cast<double>(lower_bound_);
+  }
+
+  std::vector<Order> first_orders() const {
+    auto duration = [&](size_t i) { return int64_t{items_[i].interval.last} - items_[i].interval.first; };
+    auto bytes = [&](size_t i) { return items_[i].bytes; };
+    auto live_at_peak = [&](size_t i) {
+      return items_[i].interval.first <= peak_index_ && peak_index_ <= items_[i].interval.last;
+    };
+    Order base(items_.size());
+    std::iota(base.begin(), base.end(), size_t{0});
+    auto sorted = [&](auto before) {
+      Order order = base;
+      std::stable_sort(order.begin(), order.end(), before);
+      return order;
+    };
+    return {
+        // Stack-like programs (forward, then backward in reverse) fit without loss when what lives longest
+        // lies lowest.
+        sorted([&](size_t a, size_t b) { return duration(a) > duration(b); }),
+        sorted([&](size_t a, size_t b) {
+          return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : duration(a) > duration(b);
+        }),
+        sorted([&](size_t a, size_t b) {
+          return live_at_peak(a) != live_at_peak(b) ? live_at_peak(a) : duration(a) > duration(b);
+        }),
+        sorted([&](size_t a, size_t b) {
+          return live_at_peak(a) != live_at_peak(b) ? live_at_peak(a) : bytes(a) > bytes(b);
+        }),
+        sorted([&](size_t a, size_t b) { return items_[a].interval.first < items_[b].interval.first; }),
+    };
+  }
+
+  // Places the items in `order`, each at the lowest offset that is free throughout its life. Keeps the
+  // result if it is the best so far.
+  bool place(const Order& order) {
+    std::vector<int64_t> offsets(items_.size(), 0);
+    std::vector<size_t> by_offset;  // placed items, lowest first
+    by_offset.reserve(items_.size());
+    int64_t total = 0;
+    for (size_t i : order) {
+      int64_t offset = 0;
+      for (size_t placed : by_offset) {
+        if (offsets[placed] >= offset + items_[i].bytes) {
+          break;
+        }
+        if (overlap(items_[i].interval, items_[placed].interval)) {
+          offset = std::max(offset, offsets[placed] + items_[placed].bytes);
+        }
+      }
+      work_ += static_cast<int64_t>(by_offset.size());
+      offsets[i] = offset;
+      total = std::max(total, offset + items_[i].bytes);
+      auto position = std::upper_bound(by_offset.begin(), by_offset.end(), offset,
+                                       [&](int64_t value, size_t other) { return value < offsets[other]; });
+      by_offset.insert(position, i);
+    }
+    if (total >= best_.bytes) {
+      return false;
+    }
+    best_.bytes = total;
+    best_.offsets = std::move(offsets);
+    return true;
+  }
+
+  // The item that reaches the top was placed too late: it goes to the front of the order. Repeated, this
+  // finds an order without the conflict, or ends when the work is spent.
+  void improve(Order order) {
+    work_ = 0;
+    std::vector<int> promoted(items_.size(), 0);
+    while (!good_enough() && work_ < kImprovementWork) {
+      size_t top = highest_item(promoted);
+      if (top == items_.size()) {
+        return;
+      }
+      ++promoted[top];
+      auto position = std::find(order.begin(), order.end(), top);
+      // First half-way, then to the very front.
+      auto target = promoted[top] == 1 ? order.begin() + (position - order.begin()) / 2 : order.begin();
+      std::rotate(target, position, position + 1);
+      place(order);
+    }
+  }
+
+  size_t highest_item(const std::vector<int>& promoted) const {
+    size_t highest = items_.size();
+    int64_t highest_end = 0;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      int64_t end = best_.offsets[i] + items_[i].bytes;
+      if (promoted[i] < 2 && end > highest_end) {
+        highest = i;
+        highest_end = end;
+      }
+    }
+    return highest;
+  }
+
+  const std::vector<PlacementItem>& items_;
+  int64_t lower_bound_ = 0;
+  int peak_index_ = 0;
+  Placement best_;
+  int64_t work_ = 0;
+};
+
+}  // namespace
+
+Placement place(const std::vector<PlacementItem>& items) {
+  if (items.empty()) {
+    return {};
+  }
+  return Placer(items).run();
+}
+
+}  // namespace snug
