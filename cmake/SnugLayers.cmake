@@ -57,6 +57,16 @@ function(snug_layer folder)
   snug_tests(${folder} snug_${folder})
 endfunction()
 
+# snug_test_paths(<target> <source folder>): lets a test include "test_paths.h", which says where things lie. In a
+# header, so that files that need no paths compile alike in every checkout and share the compiler cache.
+function(snug_test_paths target source_folder)
+  string(COMPARE EQUAL "${source_folder}" "." relative)
+  set(folder "${CMAKE_BINARY_DIR}/generated/paths_relative_${relative}")
+  file(CONFIGURE OUTPUT "${folder}/test_paths.h" CONTENT
+    "#pragma once\n#define SNUG_SOURCE_DIR \"${source_folder}\"\n#define SNUG_BINARY \"${CMAKE_BINARY_DIR}/snug\"\n")
+  target_include_directories(${target} PRIVATE "${folder}")
+endfunction()
+
 # Tests named *Slow* carry the label "slow" and stay out of the fast suite.
 function(snug_tests folder library)
   if(NOT SNUG_TESTS)
@@ -68,8 +78,7 @@ function(snug_tests folder library)
   endif()
   add_executable(test_${folder} ${tests})
   target_include_directories(test_${folder} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
-  target_compile_definitions(test_${folder} PRIVATE "SNUG_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\""
-    "SNUG_BINARY=\"${CMAKE_BINARY_DIR}/snug\"")
+  snug_test_paths(test_${folder} "${CMAKE_SOURCE_DIR}")
   target_link_libraries(test_${folder} PRIVATE ${library} GTest::gtest_main)
   target_compile_options(test_${folder} PRIVATE $<$<CONFIG:Release>:-O1>)  # building them is what takes long
   snug_common_headers(test_${folder} test <gtest/gtest.h>)

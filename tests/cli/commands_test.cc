@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "support/run_snug.h"
+#include "test_paths.h"
 
 namespace snug {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "io/file_fixtures.h"
 #include "io/safetensors.h"
+#include "test_paths.h"
 
 namespace snug {
 namespace {

@@ -13,6 +13,7 @@
 #include "recipe/foreign_names.h"
 #include "recipe/keys.h"
 #include "recipe/parse.h"
+#include "test_paths.h"
 
 namespace snug {
 namespace {

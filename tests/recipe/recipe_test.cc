@@ -13,6 +13,7 @@
 #include "recipe/parse.h"
 #include "recipe/reference.h"
 #include "recipe/write.h"
+#include "test_paths.h"
 
 namespace snug {
 namespace {

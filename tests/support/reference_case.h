@@ -12,6 +12,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "recipe/recipe.h"
+#include "test_paths.h"
 
 namespace snug {
 

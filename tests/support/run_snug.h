@@ -13,6 +13,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "support/temporary_folder.h"
+#include "test_paths.h"
 
 namespace snug {
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "io/json.h"
+#include "test_paths.h"
 
 namespace snug {
 namespace {

@@ -9,6 +9,7 @@
 #include "data/batches/synthetic.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
+#include "test_paths.h"
 #include "text/tokenizer/tokenizer.h"
 #include "train/generator.h"
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
+#include "test_paths.h"
 
 namespace snug {
 namespace {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "test_paths.h"
 #include "text/chat/chat_template.h"
 
 namespace snug {

@@ -7,6 +7,7 @@
 
 #include "io/file_fixtures.h"
 #include "io/json.h"
+#include "test_paths.h"
 #include "text/tokenizer/stream_decoder.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "io/file_fixtures.h"
 #include "io/json.h"
+#include "test_paths.h"
 #include "text/tokenizer/stream_decoder.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/unicode/forms.h"
