@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/unicode/valid_utf8.h"
 
 namespace snug {
@@ -26,6 +27,9 @@ uint32_t label_of(uint32_t unit) {
 }
 uint32_t offset_of(uint32_t unit) {
   return (unit >> 10) << ((unit & 0x200U) >> 6);
+}
+bool is_value(uint32_t unit) {
+  return (unit >> 31) != 0;
 }
 uint32_t value_of(uint32_t unit) {
   return unit & 0x7FFFFFFFU;
@@ -65,9 +69,33 @@ Charsmap::Charsmap(std::string_view table, const std::string& where) {
   trie_.resize(trie_bytes / sizeof(uint32_t));
   std::memcpy(trie_.data(), table.data(), trie_bytes);
   replacements_ = table.substr(trie_bytes);
+  check_replacements(where);
   for (size_t c = 0; c < ascii_changes_.size(); ++c) {
     char byte = static_cast<char>(c);
     ascii_changes_[c] = replacement_of({&byte, 1}).has_value();
+  }
+}
+
+// Whatever looks at the text next relies on whole characters, so none may be replaced by a part of one.
+void Charsmap::check_replacements(const std::string& where) const {
+  if (size_t valid = valid_utf8_prefix_bytes(replacements_); valid != replacements_.size()) {
+    throw bad_input(fmt::format(
+        "{}: the replacements are not UTF-8 from byte {} on. The file is damaged: download it again.", where,
+        valid));
+  }
+  for (size_t node = 0; node < trie_.size(); ++node) {
+    size_t leaf = node ^ offset_of(trie_[node]);
+    if (is_value(trie_[node]) || !has_leaf(trie_[node]) || leaf >= trie_.size()) {
+      continue;
+    }
+    size_t begin = value_of(trie_[leaf]);
+    if (begin > replacements_.size() ||
+        (begin < replacements_.size() && is_utf8_continuation(replacements_[begin]))) {
+      throw bad_input(
+          fmt::format("{}: node {} has its replacement at byte {} of {}, where none begins. The file is "
+                      "damaged: download it again.",
+                      where, node, begin, replacements_.size()));
+    }
   }
 }
 
@@ -82,7 +110,7 @@ std::optional<std::string_view> Charsmap::replacement_of(std::string_view chunk)
     uint32_t unit = trie_[node];
     node ^= offset_of(unit);
     if (has_leaf(unit)) {  // the first, shortest match counts, even if more of the chunk follows
-      if (node >= trie_.size() || value_of(trie_[node]) > replacements_.size()) {
+      if (node >= trie_.size()) {
         return std::nullopt;
       }
       std::string_view rest = std::string_view(replacements_).substr(value_of(trie_[node]));

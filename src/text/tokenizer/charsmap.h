@@ -23,6 +23,7 @@ class Charsmap {
   bool apply(std::string_view text, std::string& result) const;
 
  private:
+  void check_replacements(const std::string& where) const;
   std::optional<std::string_view> replacement_of(std::string_view chunk) const;
   void append_cluster(std::string_view cluster, std::string& result) const;
 

@@ -55,7 +55,8 @@ void Regex::FreeCode::operator()(pcre2_real_code_8* code) const {
 }
 
 Regex::Regex(const std::string& pattern, const std::string& where)
-    : Regex(with_unicode_white_space(pattern), PCRE2_UCP | PCRE2_MULTILINE, where) {}
+    : Regex(with_unicode_white_space(pattern), PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, where) {
+}
 
 Regex Regex::literal(const std::string& text, const std::string& where) {
   return Regex(text, PCRE2_LITERAL, where);

@@ -21,6 +21,11 @@ inline size_t utf8_length_bytes(char first) {
   return byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
+// Whether the byte goes on with a character that another one began.
+inline bool is_utf8_continuation(char c) {
+  return (static_cast<uint8_t>(c) & 0xC0U) == 0x80U;
+}
+
 // The character at `position`, which must be the start of one.
 inline Character character_at(std::string_view text, size_t position) {
   auto byte = [&](size_t i) -> uint32_t { return static_cast<uint8_t>(text[position + i]); };
@@ -41,7 +46,7 @@ inline Character character_at(std::string_view text, size_t position) {
 // The character that ends before `position`, which must be more than 0.
 inline Character character_before(std::string_view text, size_t position) {
   size_t start = position - 1;
-  while (start > 0 && (static_cast<uint8_t>(text[start]) & 0xC0U) == 0x80U) {
+  while (start > 0 && is_utf8_continuation(text[start])) {
     --start;
   }
   return character_at(text, start);
