@@ -7,12 +7,11 @@ namespace snug {
 namespace {
 
 // Packs of shorter sequences than this on average are closed before they are full.
-constexpr int64_t kShortestPackedTokens = 16;
+constexpr int64_t kShortestPackedTokens = 8;
 
-BatchLimits full_batches(const Recipe& recipe, const ModelSpec& spec, int64_t sequences) {
-  return {.sequences = sequences,
-          .tokens = sequences * decoder_length(recipe, spec.has_encoder()),
-          .source_tokens = sequences * recipe.data.max_length};
+BatchLimits longest_sequence(const Recipe& recipe, bool has_encoder) {
+  return {
+      .sequences = 1, .tokens = decoder_length(recipe, has_encoder), .source_tokens = recipe.data.max_length};
 }
 
 }  // namespace
@@ -22,9 +21,18 @@ int64_t decoder_length(const Recipe& recipe, bool has_encoder) {
   return apart ? recipe.data.max_target_length : recipe.data.max_length;
 }
 
-int64_t packed_sequences(const Recipe& recipe, bool has_encoder) {
-  int64_t sequences = recipe.training.per_device_train_batch_size;
-  return std::max(sequences, sequences * decoder_length(recipe, has_encoder) / kShortestPackedTokens);
+BatchLimits pack_limits(const Recipe& recipe, bool has_encoder) {
+  BatchLimits limits = longest_sequence(recipe, has_encoder);
+  // Behind an encoder answers are often a word or two: what it reads counts as well.
+  int64_t tokens = has_encoder ? std::max(limits.tokens, limits.source_tokens) : limits.tokens;
+  limits.sequences = std::max<int64_t>(1, tokens / kShortestPackedTokens);
+  return limits;
+}
+
+BatchLimits times(const BatchLimits& limits, int64_t count) {
+  return {.sequences = limits.sequences * count,
+          .tokens = limits.tokens * count,
+          .source_tokens = limits.source_tokens * count};
 }
 
 RunLimits smallest_limits(const Recipe& recipe, const ModelSpec& spec) {
@@ -33,12 +41,10 @@ RunLimits smallest_limits(const Recipe& recipe, const ModelSpec& spec) {
 }
 
 RunLimits recipe_limits(const Recipe& recipe, const ModelSpec& spec) {
-  RunLimits limits{full_batches(recipe, spec, recipe.training.per_device_train_batch_size),
-                   full_batches(recipe, spec, recipe.training.per_device_eval_batch_size)};
-  if (recipe.data.packing) {
-    limits.train.sequences = packed_sequences(recipe, spec.has_encoder());
-  }
-  return limits;
+  BatchLimits one = longest_sequence(recipe, spec.has_encoder());
+  BatchLimits trained = recipe.data.packing ? pack_limits(recipe, spec.has_encoder()) : one;
+  return {times(trained, recipe.training.per_device_train_batch_size),
+          times(one, recipe.training.per_device_eval_batch_size)};
 }
 
 }  // namespace snug

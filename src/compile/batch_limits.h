@@ -32,7 +32,9 @@ using LimitsOf = std::function<RunLimits(const Recipe&)>;
 // The longest sequence that the decoder gets: of a model with an encoder, the answer.
 int64_t decoder_length(const Recipe& recipe, bool has_encoder);
 
-// A micro-batch that is filled with as many sequences as fit holds no more than this, so that the plan knows.
-int64_t packed_sequences(const Recipe& recipe, bool has_encoder);
+// What one pack holds: as many sequences as fit into the length of one, the longest that the recipe allows;
+// and no more than a number that the plan knows. A micro-batch is per_device_train_batch_size packs.
+BatchLimits pack_limits(const Recipe& recipe, bool has_encoder);
+BatchLimits times(const BatchLimits& limits, int64_t count);
 
 }  // namespace snug

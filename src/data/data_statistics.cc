@@ -83,6 +83,22 @@ LengthStatistics source_length_statistics(const Dataset& dataset) {
       dataset.parts().front().limits.max_length_tokens);
 }
 
+PackStatistics pack_statistics(const Dataset& dataset, const BatchOptions& options) {
+  EpochBatches packs = make_packs(dataset, options, 0);
+  int64_t tokens = 0;
+  int64_t source_tokens = 0;
+  for (int64_t example : packs.examples) {
+    tokens += dataset.length_tokens(example);
+    source_tokens += dataset.source_length_tokens(example);
+  }
+  auto share = [&](int64_t used, int64_t of_a_pack) {
+    return static_cast<double>(used) / (static_cast<double>(packs.size()) * static_cast<double>(of_a_pack));
+  };
+  return {.packs = packs.size(),
+          .filled = share(tokens, options.packed_tokens),
+          .filled_source = dataset.has_sources() ? share(source_tokens, options.packed_source_tokens) : 0};
+}
+
 std::vector<DataWarning> data_warnings(const Dataset& dataset, OnBadRow on_bad_row) {
   std::vector<DataWarning> warnings;
   auto add = [&](const char* kind, const Finding& finding, std::string_view text) {

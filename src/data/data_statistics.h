@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/batches/epoch.h"
 #include "data/dataset.h"
 #include "recipe/recipe.h"
 
@@ -32,6 +33,15 @@ struct LengthStatistics {
 // Of what the decoder gets, and of what an encoder reads.
 LengthStatistics length_statistics(const Dataset& dataset);
 LengthStatistics source_length_statistics(const Dataset& dataset);
+
+// How full the packs of the first epoch are.
+struct PackStatistics {
+  int64_t packs = 0;
+  double filled = 0;         // share of their tokens that is used
+  double filled_source = 0;  // with an encoder: of what it reads
+};
+
+PackStatistics pack_statistics(const Dataset& dataset, const BatchOptions& options);
 
 struct DataWarning {
   std::string kind;  // for programs

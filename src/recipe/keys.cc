@@ -140,8 +140,8 @@ void add_data(std::vector<RecipeKey>& keys) {
       "With an encoder: tokens of the answer, which the decoder writes; 0 for as many as max_length."));
   keys.push_back(bool_key(
       "data.packing", [](auto& recipe) -> auto& { return recipe.data.packing; },
-      "Fill each micro-batch with as many sequences as fit into per_device_train_batch_size × max_length "
-      "tokens. Sequences never see each other."));
+      "Lay several sequences into one pack of up to max_length tokens (with an encoder: max_length and "
+      "max_target_length); batch sizes then count packs. Sequences never see each other."));
   keys.push_back(optional_path_key(
       "data.cache_dir", "the path of a folder", [](auto& recipe) -> auto& { return recipe.data.cache_dir; },
       "Where the tokens of the data are kept; null for the folder .snug beside it. It may be deleted at any "

@@ -72,7 +72,7 @@ struct DataSection {
   int64_t max_samples = 0;        // rows used of each file, from its start; 0: all
   int64_t max_length = 2048;      // tokens a sequence; longer ones are cut, and the cut is reported
   int64_t max_target_length = 0;  // of an encoder-decoder model's answers; 0: as max_length
-  bool packing = false;           // fill micro-batches up to batch size x max_length tokens
+  bool packing = false;           // lay sequences into packs of up to max_length tokens
   std::string cache_dir;          // of the tokens; "": beside the data
 };
 

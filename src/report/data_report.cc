@@ -92,6 +92,21 @@ std::string warning_lines(const Dataset& dataset, OnBadRow on_bad_row, const Sty
   return text;
 }
 
+std::string pack_text(const DataReport& report) {
+  if (!report.recipe.data.packing) {
+    return "";
+  }
+  PackStatistics packs =
+      pack_statistics(report.data.train, training_batches(report.recipe, report.data.train));
+  return fmt::format(
+      " of {} packs; an epoch has {} packs, {:.1f}%{} full",
+      report.recipe.training.per_device_train_batch_size * report.recipe.training.gradient_accumulation_steps,
+      format_count(packs.packs), 100 * packs.filled,
+      report.data.train.has_sources()
+          ? fmt::format(" (what the encoder reads: {:.1f}%)", 100 * packs.filled_source)
+          : "");
+}
+
 std::string summary_lines(const DataReport& report, const Style& style) {
   const Dataset& train = report.data.train;
   const BatchLimits& longest = report.limits.train;
@@ -99,10 +114,10 @@ std::string summary_lines(const DataReport& report, const Style& style) {
   if (report.data.eval) {
     text += fmt::format("  {}  {}\n", style.dim("eval "), describe(*report.data.eval));
   }
-  text += fmt::format("  {}  {} steps; the longest micro-batch has {} sequences and {}{} tokens\n",
-                      style.dim("run  "), format_count(report.total_steps), format_count(longest.sequences),
-                      train.has_sources() ? format_count(longest.source_tokens) + " + " : "",
-                      format_count(longest.tokens));
+  text += fmt::format(
+      "  {}  {} steps{}; the longest micro-batch has {} sequences and {}{} tokens\n", style.dim("run  "),
+      format_count(report.total_steps), pack_text(report), format_count(longest.sequences),
+      train.has_sources() ? format_count(longest.source_tokens) + " + " : "", format_count(longest.tokens));
   return text;
 }
 
@@ -244,9 +259,16 @@ Json data_report_json(const DataReport& report) {
     return Json{
         {"sequences", batch.sequences}, {"tokens", batch.tokens}, {"source_tokens", batch.source_tokens}};
   };
+  Json packs;
+  if (report.recipe.data.packing) {
+    PackStatistics found =
+        pack_statistics(report.data.train, training_batches(report.recipe, report.data.train));
+    packs = {{"packs", found.packs}, {"filled", found.filled}, {"filled_source", found.filled_source}};
+  }
   return {{"train", dataset_json(report.data.train, on_bad_row)},
           {"eval", report.data.eval ? dataset_json(*report.data.eval, on_bad_row) : Json()},
           {"total_steps", report.total_steps},
+          {"packs", packs},
           {"longest_batch", limits(report.limits.train)},
           {"longest_eval_batch", report.data.eval ? limits(report.limits.evaluate) : Json()},
           {"examples", examples}};

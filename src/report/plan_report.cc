@@ -35,14 +35,9 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
   if (spec.has_encoder()) {
     length += fmt::format(" + {}", decoder_length(recipe, spec.has_encoder()));
   }
-  if (recipe.data.packing) {
-    text += fmt::format("  {}  {} packs of up to {} × {} tokens a step\n", style.dim("batch "),
-                        training.gradient_accumulation_steps, training.per_device_train_batch_size, length);
-  } else {
-    text += fmt::format("  {}  {} × {} = {} sequences of up to {} tokens a step\n", style.dim("batch "),
-                        training.per_device_train_batch_size, training.gradient_accumulation_steps, effective,
-                        length);
-  }
+  text += fmt::format("  {}  {} × {} = {} {} of up to {} tokens a step\n", style.dim("batch "),
+                      training.per_device_train_batch_size, training.gradient_accumulation_steps, effective,
+                      recipe.data.packing ? "packs" : "sequences", length);
   return text;
 }
 

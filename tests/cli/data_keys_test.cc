@@ -76,7 +76,7 @@ TEST_F(DataKeys, APlanWithTheDataIsWhatTrainingTakes) {
 }
 
 TEST_F(DataKeys, PackingTrains) {
-  // About 50 tokens a row: 8 x 192 tokens hold some 30 of them.
+  // About 50 tokens a row: 8 packs of 192 tokens hold some 30 of them.
   std::vector<std::string> settings = {"data.train_file=" + some_rows("few.jsonl", 48), "data.eval_file=null",
                                        "training.num_train_epochs=1"};
   Json plain = train(settings, 0);

@@ -226,6 +226,37 @@ TEST(Memory, SplittingIntoMicroBatchesChangesNothing) {
   }
 }
 
+// With packs too: the same packs, steps and dropout masks, so the same losses but for the order of sums.
+TEST(Memory, SplittingPacksChangesNothing) {
+  TemporaryFolder folder;
+  write_config(folder.path(), small_llama());
+  std::vector<Example> examples;
+  for (uint64_t i = 0; i < 90; ++i) {
+    examples.push_back(random_example({1, 3 + static_cast<int64_t>(i * 7 % 17), 97}, i));
+  }
+  Dataset dataset = make_dataset(examples);
+  std::vector<double> expected;
+  for (auto [size, accumulation] : {std::pair{8, 1}, {4, 2}, {2, 4}, {1, 8}}) {
+    Recipe recipe = equality_recipe(folder.path(), true, DType::f32);
+    recipe.data.packing = true;
+    recipe.training.num_train_epochs = 1;
+    recipe.training.per_device_train_batch_size = size;
+    recipe.training.gradient_accumulation_steps = accumulation;
+    BatchSequence sequence(dataset, training_batches(recipe, dataset));
+    std::vector<std::vector<Batch>> steps;
+    for (std::vector<Batch> step = sequence.next_step(); !step.empty(); step = sequence.next_step()) {
+      steps.push_back(std::move(step));
+    }
+    std::vector<double> losses = losses_with(recipe, steps);
+    expected = expected.empty() ? losses : expected;
+    ASSERT_EQ(losses.size(), expected.size()) << size << " × " << accumulation;
+    for (size_t step = 0; step < losses.size(); ++step) {
+      EXPECT_NEAR(losses[step], expected[step], 1e-6 * expected[step]) << size << " × " << accumulation;
+    }
+  }
+  EXPECT_GE(expected.size(), 6U);
+}
+
 TEST(Memory, SameSeedSameBits) {
   TemporaryFolder folder;
   write_config(folder.path(), small_llama());

@@ -57,6 +57,15 @@ std::vector<int64_t> weighted_examples(const Dataset& dataset, uint64_t seed, in
   return examples;
 }
 
+std::vector<int64_t> ordered_examples(const Dataset& dataset, const BatchOptions& options, int64_t epoch) {
+  std::vector<int64_t> examples = weighted_examples(dataset, options.seed, epoch);
+  if (options.shuffle) {
+    Rng rng(options.seed, kShuffleStreams + static_cast<uint64_t>(epoch));
+    shuffle(examples, rng);
+  }
+  return examples;
+}
+
 int64_t all_tokens(const Dataset& dataset, int64_t example) {
   return dataset.length_tokens(example) + dataset.source_length_tokens(example);
 }
@@ -103,6 +112,16 @@ void cut_into_batches(EpochBatches& epoch, const BatchOptions& options) {
   for (int64_t begin = 0; begin < total; begin += options.micro_batch_sequences) {
     epoch.begins.push_back(std::min(begin + options.micro_batch_sequences, total));
   }
+}
+
+// From packs to micro-batches of so many packs; the last has what is left.
+void join_packs(EpochBatches& packs, int64_t packs_per_batch) {
+  std::vector<int64_t> begins = {0};
+  for (int64_t pack = 0; pack < packs.size(); pack += packs_per_batch) {
+    int64_t end = std::min(pack + packs_per_batch, packs.size());
+    begins.push_back(packs.begins[static_cast<size_t>(end)]);
+  }
+  packs.begins = std::move(begins);
 }
 
 // First-fit decreasing within windows: longest first, each into the first pack with room for it.
@@ -213,16 +232,18 @@ int64_t examples_per_epoch(const Dataset& dataset) {
   return total;
 }
 
+EpochBatches make_packs(const Dataset& dataset, const BatchOptions& options, int64_t epoch) {
+  return Packer(dataset, options).pack(ordered_examples(dataset, options, epoch), epoch);
+}
+
 EpochBatches make_epoch(const Dataset& dataset, const BatchOptions& options, int64_t epoch) {
-  EpochBatches batches;
-  batches.examples = weighted_examples(dataset, options.seed, epoch);
-  if (options.shuffle) {
-    Rng rng(options.seed, kShuffleStreams + static_cast<uint64_t>(epoch));
-    shuffle(batches.examples, rng);
-  }
   if (options.batching == Batching::packed) {
-    return Packer(dataset, options).pack(std::move(batches.examples), epoch);
+    EpochBatches packs = make_packs(dataset, options, epoch);
+    join_packs(packs, options.micro_batch_sequences);
+    return packs;
   }
+  EpochBatches batches;
+  batches.examples = ordered_examples(dataset, options, epoch);
   if (options.batching == Batching::grouped) {
     group_by_length(batches, dataset, options, epoch);
   }

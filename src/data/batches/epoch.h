@@ -13,20 +13,20 @@ namespace snug {
 enum class Batching {
   sequences,  // so many sequences a micro-batch, as they come
   grouped,    // the same, of sequences that are about as long as each other
-  packed,     // as many as fill a fixed number of tokens
+  packed,     // so many packs a micro-batch, each filled with sequences up to a number of tokens
 };
 
 struct BatchOptions {
-  int64_t micro_batch_sequences = 1;  // sequences that go through the model together
+  int64_t micro_batch_sequences = 1;  // sequences, or packs, that go through the model together
   int64_t accumulation_steps = 1;     // micro-batches an optimizer step
   double epochs = 1;                  // may be a fraction
   int64_t max_steps = -1;             // more than 0 overrules `epochs`
   uint64_t seed = 0;
   bool shuffle = true;  // false: the file's order, for evaluation
   Batching batching = Batching::sequences;
-  int64_t packed_tokens = 0;         // of a packed micro-batch
+  int64_t packed_tokens = 0;         // of a pack
   int64_t packed_source_tokens = 0;  // with an encoder: of what it reads
-  int64_t packed_sequences = 0;      // the most that a packed micro-batch holds
+  int64_t packed_sequences = 0;      // the most that a pack holds
 };
 
 struct EpochBatches {
@@ -43,6 +43,10 @@ std::vector<int64_t> epoch_order(int64_t count, uint64_t seed, int64_t epoch);
 // An epoch has the examples of each part as often as its weight says: those of weight 2 twice, of weight 0.5
 // a half of them, another half in another epoch.
 int64_t examples_per_epoch(const Dataset& dataset);
+
+// The packs of an epoch, each as if it were a micro-batch of its own. They and their order are the same
+// however a step is split into micro-batches.
+EpochBatches make_packs(const Dataset& dataset, const BatchOptions& options, int64_t epoch);
 
 EpochBatches make_epoch(const Dataset& dataset, const BatchOptions& options, int64_t epoch);
 

@@ -26,17 +26,17 @@ std::vector<int64_t> sums_of_largest(std::vector<int64_t> values, int64_t count)
 
 BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset) {
   const TrainingSection& training = recipe.training;
-  int64_t sequences = training.per_device_train_batch_size;
-  BatchOptions options{.micro_batch_sequences = sequences,
+  BatchOptions options{.micro_batch_sequences = training.per_device_train_batch_size,
                        .accumulation_steps = training.gradient_accumulation_steps,
                        .epochs = training.num_train_epochs,
                        .max_steps = training.max_steps,
                        .seed = static_cast<uint64_t>(training.seed)};
   if (recipe.data.packing) {
     options.batching = Batching::packed;
-    options.packed_tokens = sequences * decoder_length(recipe, dataset.has_sources());
-    options.packed_source_tokens = sequences * recipe.data.max_length;
-    options.packed_sequences = packed_sequences(recipe, dataset.has_sources());
+    BatchLimits pack = pack_limits(recipe, dataset.has_sources());
+    options.packed_tokens = pack.tokens;
+    options.packed_source_tokens = pack.source_tokens;
+    options.packed_sequences = pack.sequences;
   } else if (training.group_by_length) {
     options.batching = Batching::grouped;
   }
@@ -89,9 +89,7 @@ RunLimits DataLimits::operator()(const Recipe& recipe) const {
   RunLimits limits{limits_of(train_, sequences),
                    limits_of(evaluate_, recipe.training.per_device_eval_batch_size)};
   if (recipe.data.packing) {
-    limits.train = {.sequences = packed_sequences(recipe, has_sources_),
-                    .tokens = sequences * decoder_length(recipe, has_sources_),
-                    .source_tokens = sequences * recipe.data.max_length};
+    limits.train = times(pack_limits(recipe, has_sources_), sequences);
   }
   return limits;
 }

@@ -1,4 +1,5 @@
 // Packs: every example once, no pack too large, and hardly any room left in them.
+#include "data/batches/limits.h"
 #include "data/batches/sequence.h"
 #include "data/data_fixture.h"
 
@@ -60,12 +61,11 @@ TEST(Packing, EveryExampleOnceAndPacksAreNearlyFull) {
     int64_t count;
     int64_t typical;
     int64_t longest;
-    int64_t sequences;  // of the recipe's batch: the budget is that many of the longest
   };
-  for (const Case& c : {Case{20000, 150, 2048, 1}, Case{20000, 400, 2048, 4}, Case{9000, 900, 2048, 1},
-                        Case{5000, 60, 512, 8}, Case{12289, 300, 1024, 2}}) {
+  for (const Case& c : {Case{20000, 150, 2048}, Case{20000, 400, 2048}, Case{9000, 900, 2048},
+                        Case{5000, 60, 512}, Case{12289, 300, 1024}}) {
     std::vector<int64_t> lengths = realistic_lengths(c.count, c.typical, c.longest, 5);
-    BatchOptions options = packs_of(c.sequences * c.longest, c.sequences * c.longest / 16);
+    BatchOptions options = packs_of(c.longest, c.longest / 8);
     Dataset dataset = dataset_of(lengths);
     EpochBatches epoch = make_epoch(dataset, options, 0);
     expect_sound(epoch, options, lengths);
@@ -102,10 +102,10 @@ TEST(Packing, HoldsNoMoreSequencesThanItMay) {
 TEST(Packing, BothLengthsOfPairsAreKept) {
   std::vector<int64_t> lengths = realistic_lengths(9000, 40, 128, 6);
   std::vector<int64_t> source_lengths = realistic_lengths(9000, 120, 512, 7);
-  BatchOptions options = packs_of(4 * 128, 64, 4 * 512);
+  BatchOptions options = packs_of(128, 64, 512);
   EpochBatches epoch = make_epoch(dataset_of(lengths, source_lengths), options, 0);
   expect_sound(epoch, options, lengths, source_lengths);
-  int64_t least = std::max(divide_up(sum(lengths), 4 * 128), divide_up(sum(source_lengths), 4 * 512));
+  int64_t least = std::max(divide_up(sum(lengths), 128), divide_up(sum(source_lengths), 512));
   EXPECT_LE(static_cast<double>(epoch.size()), 1.15 * static_cast<double>(least));
 }
 
@@ -137,6 +137,54 @@ TEST(Packing, LongAndShortExamplesStandAnywhere) {
   }
   EXPECT_GT(with_long[1], 100);
   EXPECT_NEAR(with_long[0] / with_long[1], 1, 0.2);
+}
+
+// What the model gets in each step, its micro-batches laid end to end.
+std::vector<std::pair<Ids, Ids>> steps_of(const Dataset& dataset, const Recipe& recipe) {
+  BatchLimits limits = DataLimits(recipe, dataset, nullptr)(recipe).train;
+  BatchSequence sequence(dataset, training_batches(recipe, dataset));
+  std::vector<std::pair<Ids, Ids>> steps;
+  for (std::vector<Batch> step = sequence.next_step(); !step.empty(); step = sequence.next_step()) {
+    EXPECT_LE(std::ssize(step), recipe.training.gradient_accumulation_steps);
+    auto& [ids, source_ids] = steps.emplace_back();
+    for (const Batch& batch : step) {
+      EXPECT_LE(batch.tokens(), limits.tokens);
+      EXPECT_LE(batch.source_tokens(), limits.source_tokens);
+      EXPECT_LE(batch.sequences(), limits.sequences);
+      ids.insert(ids.end(), batch.ids.begin(), batch.ids.end());
+      source_ids.insert(source_ids.end(), batch.source_ids.begin(), batch.source_ids.end());
+    }
+  }
+  EXPECT_EQ(std::ssize(steps), sequence.total_steps());
+  return steps;
+}
+
+// A pack is as long as one sequence may be, and a step is per_device × accumulation packs: a split only says
+// which of them go through the model together.
+TEST(Packing, AStepIsTheSameHoweverItIsSplit) {
+  std::vector<int64_t> lengths = realistic_lengths(3000, 60, 256, 12);
+  for (bool pairs : {false, true}) {
+    Dataset dataset =
+        dataset_of(lengths, pairs ? realistic_lengths(3000, 90, 512, 13) : std::vector<int64_t>{});
+    Recipe recipe;
+    recipe.data.packing = true;
+    recipe.data.max_length = pairs ? 512 : 256;
+    recipe.data.max_target_length = 256;
+    recipe.training.num_train_epochs = 2.5;
+    std::vector<std::pair<Ids, Ids>> expected;
+    for (auto [size, accumulation] : {std::pair{1, 8}, {2, 4}, {4, 2}, {8, 1}}) {
+      recipe.training.per_device_train_batch_size = size;
+      recipe.training.gradient_accumulation_steps = accumulation;
+      std::vector<std::pair<Ids, Ids>> steps = steps_of(dataset, recipe);
+      expected = expected.empty() ? steps : expected;
+      EXPECT_EQ(steps.size(), expected.size()) << size << " × " << accumulation;
+      EXPECT_TRUE(steps == expected) << size << " × " << accumulation;
+    }
+    for (const auto& [ids, source_ids] : expected) {
+      EXPECT_LE(std::ssize(ids), 8 * 256);
+      EXPECT_LE(std::ssize(source_ids), 8 * 512);
+    }
+  }
 }
 
 class PackedSequence : public ::testing::Test {

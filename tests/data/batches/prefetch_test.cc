@@ -19,8 +19,8 @@ class Prefetch : public ::testing::Test {
             .epochs = 3,
             .seed = 9,
             .batching = batching,
-            .packed_tokens = 192,
-            .packed_sequences = 12};
+            .packed_tokens = 64,
+            .packed_sequences = 8};
   }
 
   Dataset dataset_;
