@@ -11,9 +11,13 @@
 namespace snug {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, double>, 10> kUnits = {{
+constexpr std::array<std::pair<std::string_view, double>, 14> kUnits = {{
     {"", 1},
     {"b", 1},
+    {"k", 1e3},
+    {"m", 1e6},
+    {"g", 1e9},  // some tools mean GiB by it: the smaller reading is the safe one for a limit
+    {"t", 1e12},
     {"kb", 1e3},
     {"mb", 1e6},
     {"gb", 1e9},

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/launcher.h"
 #include "cli/make_backend.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
@@ -49,6 +50,7 @@ int report_misfit(const Plan& plan, const std::vector<Alternative>& alternatives
 }
 
 int train_command(const RecipeArguments& arguments, const DeviceArguments& device, bool json) {
+  refuse_several_ranks();
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
   LocatedModel model = locate_model_files(recipe.model.path);
   const ModelSpec& spec = model.spec;

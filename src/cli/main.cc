@@ -1,12 +1,18 @@
 // snug: the command line. The only place that catches errors.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
+#include <vector>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/threads.h"
 #include "cli/commands.h"
+#include "cli/version.h"
+#include "io/printable.h"
 #include "report/terminal.h"
 
 namespace {
@@ -37,12 +43,30 @@ int report_error(const std::string& message, int code) {
   return code;
 }
 
+// CLI11 would say that an argument was not expected, and not which commands there are.
+void refuse_unknown_command(const CLI::App& app, std::string_view word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  bool is_known = std::find(names.begin(), names.end(), word) != names.end();
+  if (is_known || word.starts_with('-')) {
+    return;
+  }
+  std::string nearest = snug::nearest_name(word, names);
+  throw snug::bad_input(fmt::format("unknown command {}; {}", snug::in_quotes(word),
+                                    nearest.empty()
+                                        ? fmt::format("the commands are: {}", fmt::join(names, ", "))
+                                        : fmt::format("did you mean \"{}\"?", nearest)));
+}
+
 int run(int argc, char** argv) {
   CLI::App app(kDescription, "snug");
   app.footer(kFooter);
-  app.set_version_flag("--version", SNUG_VERSION);
+  app.set_version_flag("--version", snug::version_text());
   app.require_subcommand(1);
   app.fallthrough();
+  app.option_defaults()->always_capture_default();
   int threads = 0;
   app.add_option("--threads", threads, "Threads to compute with; 0: one a core")->check(CLI::Range(0, 1024));
 
@@ -55,6 +79,11 @@ int run(int argc, char** argv) {
   snug::add_synth_command(app, action);
   snug::add_tokenize_command(app, action);
   snug::add_docs_command(app, action);
+  if (argc < 2) {
+    fmt::print("{}", app.help());
+    return snug::kExitBadInput;
+  }
+  refuse_unknown_command(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -19,6 +19,9 @@ struct DeviceArguments {
 // --device and what belongs to it, of a command that computes or plans.
 void add_device_arguments(CLI::App& command, DeviceArguments& arguments);
 
+// "cpu: OpenBLAS 0.3.21 (kernels for Haswell)", for --version.
+std::string describe_backends();
+
 // To run on. Throws environment_error if the device is not there: another is used only when it is asked for.
 std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments);
 

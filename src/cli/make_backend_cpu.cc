@@ -12,6 +12,10 @@ void add_device_arguments(CLI::App& command, DeviceArguments& arguments) {
                      "cpu (this build has no CUDA; 'make cuda' builds with it)");
 }
 
+std::string describe_backends() {
+  return "cpu: " + cpu_libraries();
+}
+
 std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments) {
   if (arguments.device == "cuda") {
     throw bad_input("--device is \"cuda\", but this is a build for the CPU: build with 'make cuda'");

@@ -27,6 +27,10 @@ void add_device_arguments(CLI::App& command, DeviceArguments& arguments) {
                    "On the card: multiply fp32 with 10 bits of mantissa, which is several times as fast");
 }
 
+std::string describe_backends() {
+  return "cpu: " + cpu_libraries() + "; cuda: " + cuda_libraries();
+}
+
 std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments) {
   if (!wants_card(arguments)) {
     return std::make_unique<CpuBackend>();

@@ -6,11 +6,15 @@
 
 namespace snug {
 
-struct ForeignName {
-  std::string_view name;    // as Hugging Face, PEFT, axolotl or LLaMA-Factory spell it
+struct ForeignNames {
+  std::string_view names;   // as transformers, PEFT, TRL, accelerate, DeepSpeed, axolotl, LLaMA-Factory or
+                            // Unsloth spell them, with blanks between
   std::string_view advice;  // completes "unknown key "name"; ..."
 };
 
-std::span<const ForeignName> foreign_names();
+std::span<const ForeignNames> foreign_names();
+
+// "" for a name that is nobody's.
+std::string_view foreign_advice(std::string_view name);
 
 }  // namespace snug

@@ -1,5 +1,6 @@
-// From a recipe's text to a Recipe. Every error is bad_input at "path:line:column: " and says what was found,
-// what is allowed, and the nearest known name; the first one in the order of the file is reported.
+// From a recipe's text to a Recipe. Every problem stands at "path:line:column: " and says what was found,
+// what is allowed, and the nearest known name; all of them are reported in one bad_input, in the order of the
+// file.
 #pragma once
 
 #include <filesystem>
@@ -15,10 +16,13 @@ namespace snug {
 // apply after the text, in order; "lora=null" asks for full fine-tuning.
 //
 // Paths: data files become relative to the folder of `path`, and so does model.path if that names a folder
-// there (else it is kept: it may be a hub id). output_dir stays relative to the current folder.
+// there (else it is kept: it may be a hub id). output_dir stays relative to the current folder. "~/" is the
+// home folder everywhere.
 Recipe parse_recipe(std::string_view text, const std::string& path,
                     const std::vector<std::string>& overrides = {});
 
+// "-" reads the recipe from standard input; its paths are relative to the current folder.
+inline constexpr const char* kStandardInput = "-";
 Recipe read_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 
 }  // namespace snug

@@ -78,10 +78,11 @@ std::string recipe_reference_markdown() {
   }
   text += fmt::format("\n## At the top level\n\n{}", section_table(""));
   text +=
-      "\n## Coming from another tool\n\nThese names are not accepted, but the error says what to write.\n\n"
+      "\n## Coming from another tool\n\nThese names are not accepted, but the error says what to write, that "
+      "it is not needed here, or\nthat it is not there.\n\n"
       "| name elsewhere | here |\n|---|---|\n";
-  for (const ForeignName& foreign : foreign_names()) {
-    text += fmt::format("| {} | {} |\n", code(foreign.name), foreign.advice);
+  for (const ForeignNames& foreign : foreign_names()) {
+    text += fmt::format("| {} | {} |\n", code(foreign.names), foreign.advice);
   }
   return text;
 }

@@ -63,10 +63,8 @@ std::string advice_for(std::string_view section, std::string_view name) {
                                          : fmt::format("{} belongs in the section {}",
                                                        elsewhere.substr(dot + 1), elsewhere.substr(0, dot));
   }
-  for (const ForeignName& foreign : foreign_names()) {
-    if (foreign.name == name) {
-      return std::string(foreign.advice);
-    }
+  if (std::string_view advice = foreign_advice(name); !advice.empty()) {
+    return std::string(advice);
   }
   std::string nearest;
   if (name.size() <= kMaxSpellingBytes) {

@@ -9,6 +9,8 @@ namespace {
 TEST(Bytes, ParsesUnits) {
   EXPECT_EQ(parse_bytes("512"), 512);
   EXPECT_EQ(parse_bytes("512B"), 512);
+  EXPECT_EQ(parse_bytes("24G"), 24'000'000'000);
+  EXPECT_EQ(parse_bytes("1.5m"), 1'500'000);
   EXPECT_EQ(parse_bytes("1.5KB"), 1500);
   EXPECT_EQ(parse_bytes("24GB"), 24000000000);
   EXPECT_EQ(parse_bytes("24gb"), 24000000000);

@@ -31,14 +31,16 @@ inline std::string shell_quoted(const std::string& argument) {
   return text + "'";
 }
 
-inline CommandResult run_snug(const std::vector<std::string>& arguments, const std::string& before = "") {
+// `before` stands before the program in the shell's line, `input` is the file it reads.
+inline CommandResult run_snug(const std::vector<std::string>& arguments, const std::string& before = "",
+                              const std::string& input = "/dev/null") {
   TemporaryFolder folder;
   std::string errors_file = (folder.path() / "errors").string();
   std::string command = before + shell_quoted(SNUG_BINARY);
   for (const std::string& argument : arguments) {
     command += " " + shell_quoted(argument);
   }
-  command += " 2>" + shell_quoted(errors_file) + " </dev/null";
+  command += " 2>" + shell_quoted(errors_file) + " <" + shell_quoted(input);
   CommandResult result;
   std::FILE* pipe = popen(command.c_str(), "r");
   std::array<char, 4096> buffer{};

@@ -1,6 +1,7 @@
 // Arenas by mmap, and what of them has been written.
 #include "backend/cpu/cpu_backend.h"
 
+#include <cblas.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -184,6 +185,12 @@ void CpuBackend::download(void* host, const void* device, int64_t bytes) {
 
 int64_t CpuBackend::device_total_bytes() const {
   return machine_memory_bytes();
+}
+
+std::string cpu_libraries() {
+  std::string_view config = openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE ..."
+  size_t version_end = config.find(' ', config.find(' ') + 1);
+  return std::string(config.substr(0, version_end)) + " (kernels for " + openblas_get_corename() + ")";
 }
 
 }  // namespace snug

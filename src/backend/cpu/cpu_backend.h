@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "backend/backend.h"
 
@@ -53,5 +54,8 @@ class CpuBackend : public Backend {
   bool poison_;
   std::array<Arena, kHomeCount> arenas_{};
 };
+
+// "OpenBLAS 0.3.21 (kernels for Haswell)", for --version.
+std::string cpu_libraries();
 
 }  // namespace snug

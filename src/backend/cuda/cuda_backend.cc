@@ -275,4 +275,10 @@ void CudaBackend::wait_for(uint64_t mark) {
   check(cudaEventSynchronize(marks_[mark % kKeptMarks]), "waiting for the card");
 }
 
+std::string cuda_libraries() {
+  size_t blas = cublasLtGetVersion();
+  return fmt::format("CUDA {}.{}, cuBLASLt {}.{}.{}", CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100,
+                     blas / 10000, blas / 100 % 100, blas % 100);
+}
+
 }  // namespace snug

@@ -95,4 +95,7 @@ class CudaBackend : public Backend {
   std::array<Arena, kHomeCount> arenas_{};
 };
 
+// "CUDA 13.0, cuBLASLt 13.0.2", for --version; asks no card.
+std::string cuda_libraries();
+
 }  // namespace snug

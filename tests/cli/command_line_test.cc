@@ -1,0 +1,71 @@
+// The command line itself: names of commands, recipes from elsewhere, being started by a launcher.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "support/run_snug.h"
+
+namespace snug {
+namespace {
+
+TEST(CommandLine, AMisspeltCommandIsNamedWithTheNearest) {
+  CommandResult result = run_snug({"trian", "recipe.yml"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.errors, "error: unknown command \"trian\"; did you mean \"train\"?\n");
+  EXPECT_NE(run_snug({"juggle"}).errors.find("unknown command \"juggle\"; the commands are: inspect, plan"),
+            std::string::npos);
+}
+
+TEST(CommandLine, AloneItListsItsCommands) {
+  CommandResult result = run_snug({});
+  EXPECT_EQ(result.exit_code, 2);
+  for (const char* command : {"inspect", "plan", "data", "train", "generate", "synth", "tokenize"}) {
+    EXPECT_NE(result.output.find(std::string("\n  ") + command), std::string::npos) << command;
+  }
+}
+
+TEST(CommandLine, HelpShowsDefaults) {
+  std::string text = run_snug({"generate", "--help"}).output;
+  size_t option = text.find("--max-new-tokens");
+  ASSERT_NE(option, std::string::npos);
+  // Versions of CLI11 write it as =100 or as [100].
+  EXPECT_NE(text.substr(option, text.find('\n', option) - option).find("100"), std::string::npos) << text;
+}
+
+TEST(CommandLine, TheVersionNamesCommitBackendsAndLibraries) {
+  std::string text = run_snug({"--version"}).output;
+  EXPECT_EQ(text.find("snug 0."), 0U) << text;
+  for (const char* part : {"commit", "backends", "cpu", "OpenBLAS", "built with"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+}
+
+TEST(CommandLine, ARecipeComesFromStandardInput) {
+  std::string in_source = "cd " + shell_quoted(SNUG_SOURCE_DIR) + "/recipes && ";
+  CommandResult piped = run_snug({"plan", "-", "--json"}, in_source, source_path("recipes/ship_log.yml"));
+  CommandResult named = run_snug({"plan", "ship_log.yml", "--json"}, in_source);
+  EXPECT_EQ(piped.exit_code, 0) << piped.errors;
+  EXPECT_EQ(json_output(piped)["peak_bytes"], json_output(named)["peak_bytes"]);
+}
+
+TEST(CommandLine, TheHomeFolderHasItsSign) {
+  std::string with_home = "HOME=" + shell_quoted(SNUG_SOURCE_DIR) + " ";
+  CommandResult result = run_snug({"plan", source_path("recipes/ship_log.yml"), "--json", "--set",
+                                   "model.path=~/models/tiny-story", "--memory", "2G"},
+                                  with_home);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+}
+
+// Two processes with the same recipe would train the same thing twice, into one folder.
+TEST(CommandLine, SeveralRanksAreRefusedWithTheReason) {
+  for (const char* launcher :
+       {"WORLD_SIZE=2 RANK=1 ", "OMPI_COMM_WORLD_SIZE=4 ", "SLURM_STEP_NUM_TASKS=2 "}) {
+    CommandResult result = run_snug({"train", source_path("recipes/ship_log.yml")}, launcher);
+    EXPECT_EQ(result.exit_code, 2) << launcher;
+    EXPECT_NE(result.errors.find("one process"), std::string::npos) << result.errors;
+  }
+  EXPECT_EQ(run_snug({"plan", source_path("recipes/ship_log.yml")}, "WORLD_SIZE=2 ").exit_code, 0);
+}
+
+}  // namespace
+}  // namespace snug
