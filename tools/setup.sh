@@ -43,7 +43,7 @@ need_build() {
   need nlohmann-json3-dev "reads and writes JSON" has_module nlohmann_json
   need libcli11-dev "the command line" has_module CLI11
   need libfmt-dev "formats text" has_module fmt
-  need libpcre2-dev "splits text for the tokenizers" has_module libpcre2-8
+  need libonig-dev "splits text for the tokenizers" has_module oniguruma
   need libutf8proc-dev "normalises text for the tokenizers" has_module libutf8proc
   need zlib1g-dev "unpacks compressed files" has_module zlib
   need libzstd-dev "unpacks compressed data files" has_module libzstd

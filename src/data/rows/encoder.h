@@ -16,7 +16,7 @@
 namespace snug {
 
 // Raised when the same rows become other tokens: what was cached before is then made again.
-inline constexpr int64_t kEncodingVersion = 1;
+inline constexpr int64_t kEncodingVersion = 2;
 
 struct EncodingOptions {
   TrainOn train_on = TrainOn::completions;

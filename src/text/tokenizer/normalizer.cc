@@ -67,7 +67,7 @@ class ReplaceTextStep : public NormalizerStep {
   ReplaceTextStep(std::string pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
   bool apply(std::string_view text, bool /*continues*/, std::string& result) const override {
-    size_t found = pattern_.empty() ? std::string_view::npos : text.find(pattern_);
+    size_t found = text.find(pattern_);
     if (found == std::string_view::npos) {
       return false;
     }
@@ -162,7 +162,11 @@ std::unique_ptr<NormalizerStep> replace_step(const Json& description, const std:
   auto pattern = description.find("pattern");
   std::string content = json_string(description, "content", "", where);
   if (pattern != description.end() && pattern->is_object() && pattern->contains("String")) {
-    return std::make_unique<ReplaceTextStep>(json_string(*pattern, "String", "", where), content);
+    std::string text = json_string(*pattern, "String", "", where);
+    if (text.empty()) {  // it is found between all characters
+      return std::make_unique<ReplaceRegexStep>(Regex::literal(text, where), content);
+    }
+    return std::make_unique<ReplaceTextStep>(text, content);
   }
   if (pattern != description.end() && pattern->is_object() && pattern->contains("Regex")) {
     return std::make_unique<ReplaceRegexStep>(Regex(json_string(*pattern, "Regex", "", where), where),

@@ -240,9 +240,12 @@ std::unique_ptr<SplitStep> make_step(const std::string& type, const Json& descri
         split_behavior_from_text(json_string(description, "behavior", "Isolated", where), where));
   }
   if (type == "CharDelimiterSplit") {
-    return std::make_unique<RegexStep>(
-        Regex::literal(json_string(description, "delimiter", "", where), where), SplitBehavior::removed,
-        false);
+    std::string delimiter = json_string(description, "delimiter", "", where);
+    if (delimiter.empty() || utf8_length_bytes(delimiter[0]) != delimiter.size()) {
+      throw bad_input(fmt::format("{}: CharDelimiterSplit has the delimiter '{}'; it must be one character.",
+                                  where, printable(delimiter)));
+    }
+    return std::make_unique<RegexStep>(Regex::literal(delimiter, where), SplitBehavior::removed, false);
   }
   throw bad_input(
       fmt::format("{}: the pre_tokenizer '{}' is not supported; snug knows ByteLevel, Metaspace, Split, "

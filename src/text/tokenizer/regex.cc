@@ -1,112 +1,163 @@
-// Regular expressions over UTF-8 text, as tokenizer files write them: PCRE2, compiled once, with JIT.
+// Regular expressions over UTF-8 text, as tokenizer files write them: Oniguruma, compiled once.
 #include "text/tokenizer/regex.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include <fmt/format.h>
-#include <pcre2.h>
+#include <oniguruma.h>
 
-#include <algorithm>
 #include <array>
+#include <mutex>
 
 #include "base/error.h"
-#include "base/utf8.h"
 #include "io/printable.h"
+#include "text/tokenizer/regex_names.h"
+#include "text/unicode/valid_utf8.h"
 
 namespace snug {
 
 namespace {
 
-// PCRE2's \s also matches U+180E, which has not been white space since Unicode 6.3. Tokenizers are made with
-// engines that follow the White_Space property, so we ask for that by name.
-std::string with_unicode_white_space(const std::string& pattern) {
-  std::string result;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '\\' || i + 1 == pattern.size()) {
-      result += pattern[i];
-      continue;
-    }
-    char escaped = pattern[++i];
-    if (escaped == 's') {
-      result += "\\p{White_Space}";
-    } else if (escaped == 'S') {
-      result += "\\P{White_Space}";
-    } else {
-      result += '\\';
-      result += escaped;
+// Expressions come from untrusted files, and some take exponential time. A match may go back as often as the
+// reference implementation lets it; but a match that goes back often is dear, and a text may have few of
+// those. An expression that goes back at most once for each byte it takes never has more.
+constexpr unsigned long kRetriesOfCheapMatch = 1000;
+constexpr unsigned long kRetriesOfDearMatch = 10'000'000;
+constexpr unsigned long kRetriesOfDearSearch = 100'000'000;
+constexpr size_t kDearMatches = 20;
+constexpr unsigned kStackEntries = 10'000'000;  // about 500 MB
+
+const OnigUChar* bytes_of(std::string_view text) {
+  return reinterpret_cast<const OnigUChar*>(text.data());
+}
+
+// Compiling is not safe in several threads at once; matching is.
+std::mutex& compile_mutex() {
+  static std::mutex mutex;
+  static const bool kReady = [] {
+    OnigEncoding utf8 = ONIG_ENCODING_UTF8;
+    onig_initialize(&utf8, 1);
+    define_newer_characters();
+    return true;
+  }();
+  static_cast<void>(kReady);
+  return mutex;
+}
+
+std::string error_text(int code, OnigErrorInfo* info) {
+  std::array<OnigUChar, ONIG_MAX_ERROR_MESSAGE_LEN> buffer{};
+  int length = info == nullptr ? onig_error_code_to_str(buffer.data(), code)
+                               : onig_error_code_to_str(buffer.data(), code, info);
+  return printable({reinterpret_cast<const char*>(buffer.data()), static_cast<size_t>(length)}, 200);
+}
+
+// What a search writes to and is limited by: one a thread serves every expression.
+class Searcher {
+ public:
+  Searcher() : region_(onig_region_new()), cheap_(onig_new_match_param()), dear_(onig_new_match_param()) {
+    onig_set_retry_limit_in_match_of_match_param(cheap_.get(), kRetriesOfCheapMatch);
+    onig_set_retry_limit_in_match_of_match_param(dear_.get(), kRetriesOfDearMatch);
+    onig_set_retry_limit_in_search_of_match_param(dear_.get(), kRetriesOfDearSearch);
+    for (OnigMatchParam* limits : {cheap_.get(), dear_.get()}) {
+      onig_set_match_stack_limit_size_of_match_param(limits, kStackEntries);
     }
   }
-  return result;
-}
 
-std::string error_text(int code) {
-  std::array<PCRE2_UCHAR, 256> buffer{};
-  pcre2_get_error_message(code, buffer.data(), buffer.size());
-  return reinterpret_cast<const char*>(buffer.data());
-}
+  // Where the first match from `start` on begins; negative if there is none, or for an error.
+  int find(regex_t* code, std::string_view text, size_t start, size_t& dear_matches) {
+    int found = search(code, text, start, cheap_.get());
+    if (found == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER && dear_matches > 0) {
+      --dear_matches;
+      found = search(code, text, start, dear_.get());
+    }
+    return found;
+  }
+  size_t begin() const { return static_cast<size_t>(region_->beg[0]); }
+  size_t end() const { return static_cast<size_t>(region_->end[0]); }
 
-struct FreeMatch {
-  void operator()(pcre2_match_data* match) const { pcre2_match_data_free(match); }
+ private:
+  struct FreeRegion {
+    void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
+  };
+  struct FreeLimits {
+    void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
+  };
+
+  int search(regex_t* code, std::string_view text, size_t start, OnigMatchParam* limits) {
+    const OnigUChar* first = bytes_of(text);
+    const OnigUChar* last = first + text.size();
+    return onig_search_with_param(code, first, last, first + start, last, region_.get(), ONIG_OPTION_NONE,
+                                  limits);
+  }
+
+  std::unique_ptr<OnigRegion, FreeRegion> region_;
+  std::unique_ptr<OnigMatchParam, FreeLimits> cheap_;
+  std::unique_ptr<OnigMatchParam, FreeLimits> dear_;
 };
+
+// Whether a character begins or the text ends there.
+bool is_boundary(std::string_view text, size_t position) {
+  return position == text.size() || !is_utf8_continuation(text[position]);
+}
 
 }  // namespace
 
-void Regex::FreeCode::operator()(pcre2_real_code_8* code) const {
-  pcre2_code_free(code);
+void Regex::FreeCode::operator()(re_pattern_buffer* code) const {
+  onig_free(code);
 }
 
 Regex::Regex(const std::string& pattern, const std::string& where)
-    : Regex(with_unicode_white_space(pattern), PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, where) {
-}
+    : Regex(with_signs_by_name(pattern), Syntax::expression, where) {}
 
 Regex Regex::literal(const std::string& text, const std::string& where) {
-  return Regex(text, PCRE2_LITERAL, where);
+  return Regex(text, Syntax::literal, where);
 }
 
-Regex::Regex(const std::string& pattern, uint32_t options, const std::string& where) : where_(where) {
-  int error = 0;
-  PCRE2_SIZE offset = 0;
-  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options | PCRE2_UTF,
-                            &error, &offset, nullptr));
-  if (!code_) {
-    throw bad_input(fmt::format("{}: cannot compile the regular expression '{}': {} at offset {}.", where,
-                                printable(pattern, 400), error_text(error), offset));
+Regex::Regex(const std::string& pattern, Syntax syntax, const std::string& where) : where_(where) {
+  std::lock_guard<std::mutex> lock(compile_mutex());
+  regex_t* code = nullptr;
+  OnigErrorInfo info{};
+  int result =
+      onig_new(&code, bytes_of(pattern), bytes_of(pattern) + pattern.size(), ONIG_OPTION_NONE,
+               ONIG_ENCODING_UTF8, syntax == Syntax::literal ? ONIG_SYNTAX_ASIS : ONIG_SYNTAX_DEFAULT, &info);
+  if (result != ONIG_NORMAL) {
+    throw bad_input(fmt::format("{}: cannot compile the regular expression '{}': {}.", where,
+                                printable(pattern, 400), error_text(result, &info)));
   }
-  // Without JIT (some machines forbid writable code) matching is slower and otherwise the same.
-  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
+  code_.reset(code);
 }
 
 void Regex::split(std::string_view text, const Visitor& visit) const {
-  // Only the bounds of the whole match are asked for, so one object a thread serves every pattern.
-  thread_local std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create(1, nullptr));
-  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  thread_local Searcher searcher;
+  size_t dear_matches = kDearMatches + text.size() / kRetriesOfCheapMatch;
   size_t done = 0;    // everything before it has been visited
   size_t search = 0;  // where the next match may start
-  while (search < text.size()) {
-    int found =
-        pcre2_match(code_.get(), subject, text.size(), search, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
-    if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
-      found = pcre2_match(code_.get(), subject, text.size(), search, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                          match.get(), nullptr);
-    }
-    if (found == PCRE2_ERROR_NOMATCH) {
+  bool matched = false;
+  while (search <= text.size() && !text.empty()) {
+    int found = searcher.find(code_.get(), text, search, dear_matches);
+    if (found == ONIG_MISMATCH) {
       break;
     }
     if (found < 0) {
       throw bad_input(
           fmt::format("{}: the regular expression cannot be matched against a text of {} bytes: {}.", where_,
-                      text.size(), error_text(found)));
+                      text.size(), error_text(found, nullptr)));
     }
-    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
-    size_t begin = range[0];
-    size_t end = range[1];
-    if (end <= begin) {  // an empty match separates nothing
-      search = begin + std::max<size_t>(1, first_utf8_unit(text.substr(begin)).length_bytes);
+    size_t begin = searcher.begin();
+    size_t end = searcher.end();
+    if (begin < done || end < begin || !is_boundary(text, begin) || !is_boundary(text, end)) {
+      throw bad_input(
+          fmt::format("{}: the regular expression matches bytes {} to {} of a text, which are not whole "
+                      "characters behind the match before.",
+                      where_, begin, end));
+    }
+    if (begin == end && matched && end == done) {  // an empty match right behind another match is none
+      search = end < text.size() ? end + utf8_length_bytes(text[end]) : end + 1;
       continue;
     }
     if (begin > done) {
       visit(text.substr(done, begin - done), false);
     }
     visit(text.substr(begin, end - begin), true);
+    matched = true;
     done = end;
     search = end;
   }

@@ -1,4 +1,5 @@
-// Regular expressions over UTF-8 text, as tokenizer files write them: PCRE2, compiled once, with JIT.
+// Regular expressions over UTF-8 text, as tokenizer files write them. The engine is Oniguruma with its
+// default syntax, because Hugging Face's tokenizers are made with it: see docs/decisions/0010-oniguruma.md.
 #pragma once
 
 #include <functional>
@@ -6,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-struct pcre2_real_code_8;
+struct re_pattern_buffer;
 
 namespace snug {
 
@@ -14,21 +15,23 @@ class Regex {
  public:
   // `where` names the file and key in errors; throws bad_input if the pattern does not compile.
   Regex(const std::string& pattern, const std::string& where);
-  // Finds `text` itself, whatever characters it holds.
+  // Finds `text` itself, whatever characters it holds; an empty one is found between all characters.
   static Regex literal(const std::string& text, const std::string& where);
 
   // Cuts `text`, which must be UTF-8, into matches and what lies between them, in order, without losing a
-  // byte and without empty pieces.
+  // byte. A match may be empty (a look-ahead is), what lies between is not. Throws bad_input where the
+  // expression takes too long for the text.
   using Visitor = std::function<void(std::string_view piece, bool is_match)>;
   void split(std::string_view text, const Visitor& visit) const;
 
  private:
-  Regex(const std::string& pattern, uint32_t options, const std::string& where);
+  enum class Syntax : uint8_t { expression, literal };
+  Regex(const std::string& pattern, Syntax syntax, const std::string& where);
 
   struct FreeCode {
-    void operator()(pcre2_real_code_8* code) const;
+    void operator()(re_pattern_buffer* code) const;
   };
-  std::unique_ptr<pcre2_real_code_8, FreeCode> code_;
+  std::unique_ptr<re_pattern_buffer, FreeCode> code_;
   std::string where_;
 };
 

@@ -20,4 +20,12 @@ std::span<const CodepointRange> punctuation_ranges();
 // The marks that the reference implementation's normalizers know: those of an older Unicode.
 std::span<const CodepointRange> old_mark_ranges();
 
+struct CategoryRange {
+  uint32_t first = 0;
+  uint32_t last = 0;          // inclusive
+  const char* category = "";  // two letters
+};
+// What Unicode 14, the oldest that a library may follow, does not know or puts elsewhere; in order.
+std::span<const CategoryRange> newer_characters();
+
 }  // namespace snug
