@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 
+#include "backend/cuda_plan/planned_card.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/rng.h"
@@ -97,11 +99,11 @@ Recipe make_recipe(const Arguments& arguments) {
 }
 
 // The first of the lists, from the least recomputation to the most, whose plan fits.
-Plan plan_that_fits(Recipe recipe, const ModelSpec& spec, const Backend& backend, std::string& chosen) {
+Plan plan_that_fits(Recipe recipe, const ModelSpec& spec, const Device& device, std::string& chosen) {
   auto plan_with = [&](int64_t full_layers, Recompute rest) {
     recipe.memory.recompute.assign(static_cast<size_t>(spec.all_layers()), rest);
     std::fill_n(recipe.memory.recompute.begin(), full_layers, Recompute::full);
-    return plan_training(recipe, spec, backend);
+    return plan_training(recipe, spec, device);
   };
   Plan plan = plan_with(0, Recompute::none);
   chosen = "none";
@@ -122,16 +124,16 @@ Plan plan_that_fits(Recipe recipe, const ModelSpec& spec, const Backend& backend
   return plan_with(low, Recompute::selective);
 }
 
-Plan make_bench_plan(const Arguments& arguments, Recipe& recipe, const ModelSpec& spec,
-                     const Backend& backend, std::string& chosen) {
+Plan make_bench_plan(const Arguments& arguments, Recipe& recipe, const ModelSpec& spec, const Device& device,
+                     std::string& chosen) {
   const std::map<std::string, Recompute> policies = {
       {"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
   chosen = arguments.at("recompute");
   if (chosen == "fit") {
-    return plan_that_fits(recipe, spec, backend, chosen);
+    return plan_that_fits(recipe, spec, device, chosen);
   }
   recipe.memory.recompute = {policies.at(chosen)};
-  return plan_training(recipe, spec, backend);
+  return plan_training(recipe, spec, device);
 }
 
 // One block of random numbers again and again: what matters for speed is that they are not zeros.
@@ -309,16 +311,18 @@ int run(int argc, char** argv) {
   ModelSpec spec = locate_model(recipe.model.path).spec;
   bool plan_only = number(arguments, "plan") != 0;
   bool profile = number(arguments, "profile") != 0;
-  ProfilingBackend backend({.graphs = number(arguments, "graphs") != 0 && !profile, .opened = !plan_only},
-                           profile);
+  std::optional<ProfilingBackend> card;
+  if (!plan_only) {
+    card.emplace(CudaOptions{.graphs = number(arguments, "graphs") != 0 && !profile}, profile);
+  }
   std::string recompute;
   auto plan_start = std::chrono::steady_clock::now();
-  Plan plan = make_bench_plan(arguments, recipe, spec, backend, recompute);
+  Plan plan = make_bench_plan(arguments, recipe, spec,
+                              card ? static_cast<const Device&>(*card) : PlannedCard(), recompute);
   double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - plan_start).count();
   DType dtype = run_dtype(recipe, spec);
-  SpeedEstimate estimate =
-      estimate_speed(plan, recipe.training.gradient_accumulation_steps,
-                     plan_only ? cuda::rates_of(kH200, dtype, false) : backend.rates(dtype));
+  SpeedEstimate estimate = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
+                                          card ? card->rates(dtype) : cuda::rates_of(kH200, dtype, false));
   double tokens = estimate.tokens;
   double limit = estimate.ceiling_tokens_per_second();
   Json report = {{"model", recipe.model.path},
@@ -333,12 +337,13 @@ int run(int argc, char** argv) {
                  {"planned_arena_bytes", plan.device_bytes()},
                  {"context_bytes", plan.context_bytes},
                  {"planned_GiB", static_cast<double>(plan.peak_bytes()) / (1 << 30)},
-                 {"fits", plan.limit_bytes == 0 || plan.fits()},
+                 {"fits", plan.fits()},
                  {"plan_s", plan_seconds},
                  {"limit_tok_s", limit},
                  {"expected_tok_s", estimate.tokens_per_second()},
                  {"expected_share", estimate.share_of_ceiling()}};
-  if (!plan_only) {
+  if (card) {
+    ProfilingBackend& backend = *card;
     Executor executor(plan, backend);
     for (const PhasePlan& phase : executor.plan().phases) {
       backend.expect(phase.program);

@@ -1,4 +1,5 @@
-// What a backend does: hold the arenas and run one op at a time on addresses that the plan chose.
+// What a backend does beyond being a device that is planned for: hold the arenas and run one op at a time on
+// addresses that the plan chose.
 #pragma once
 
 #include <array>
@@ -6,10 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 #include <string_view>
 
-#include "program/program.h"
+#include "backend/device.h"
 
 namespace snug {
 
@@ -36,34 +36,8 @@ struct KernelCall {
   std::span<std::byte> workspace;
 };
 
-// What a device is good for, as measured; 0: not known.
-struct DeviceRates {
-  double product_flops = 0;     // of matrix products, the reading and writing of memory left out
-  double ceiling_flops = 0;     // of large matrix products, all in: what speeds are held against
-  double bytes_per_second = 0;  // of kernels that read and write the device's memory
-  double seconds_per_op = 0;    // between the end of one and the next at work
-};
-
-class Backend {
+class Backend : public Device {
  public:
-  virtual ~Backend() = default;
-
-  virtual std::string_view name() const = 0;
-  // The device it found, its free memory and who else uses it, on one line; "" if there is nothing to say.
-  virtual std::string description() const { return ""; }
-
-  // For computing in this dtype.
-  virtual DeviceRates rates(DType /*dtype*/) const { return {}; }
-
-  // "" if there is a kernel for this op on buffers of these dtypes; else what is missing.
-  virtual std::string find_unsupported(const Program& program, const Op& op) const = 0;
-  // Scratch memory that the kernel needs at the planned sizes.
-  virtual int64_t workspace_bytes(const Program& program, const Op& op) const = 0;
-
-  // The arena that stands for `home` here. Where host and device are one memory, all homes are one arena, and
-  // what is staged at one time shares its bytes with what is computed at another.
-  virtual Home home_of(Home home) const { return home; }
-
   // Takes one arena. Called once a home; the memory is released with the backend.
   virtual std::byte* allocate_arena(Home home, int64_t bytes) = 0;
   // What allocate_arena has really taken, as the backend's own allocator counts it.
@@ -89,10 +63,6 @@ class Backend {
   // The last few marks are kept. For a backend that does everything at once there is nothing to wait for.
   virtual uint64_t mark() { return 0; }
   virtual void wait_for(uint64_t /*mark*/) {}
-
-  // What the device has in all, and what the driver takes of it before the first allocation.
-  virtual int64_t device_total_bytes() const = 0;
-  virtual int64_t context_bytes() const = 0;
 };
 
 }  // namespace snug

@@ -48,7 +48,7 @@ DType chosen_dtype(const GenerateArguments& arguments, const ModelSpec& spec) {
   return *dtype;
 }
 
-int64_t chosen_limit(const GenerateArguments& arguments, const Backend& backend) {
+std::optional<int64_t> chosen_limit(const GenerateArguments& arguments, const Backend& backend) {
   if (arguments.memory.empty()) {
     return backend.device_total_bytes();
   }
@@ -57,7 +57,7 @@ int64_t chosen_limit(const GenerateArguments& arguments, const Backend& backend)
     throw bad_input(
         fmt::format("--memory is \"{}\": expected a size such as 24GB or 22.3GiB", arguments.memory));
   }
-  return *bytes;
+  return bytes;
 }
 
 // With an encoder: it reads the prompt, and the decoder begins with its start token.
@@ -162,7 +162,7 @@ int generate_command(GenerateArguments arguments) {
   Plan plan = make_plan(compile_generation(spec, options), backend, chosen_limit(arguments, backend));
   if (!plan.fits()) {
     fmt::print(stderr, "It does not fit: generation needs {}, and the limit is {}.\n",
-               format_bytes(plan.peak_bytes()), format_bytes(plan.limit_bytes));
+               format_bytes(plan.peak_bytes()), format_bytes(plan.limit_bytes.value()));
     return kExitDoesNotFit;
   }
   Executor executor(plan, backend);

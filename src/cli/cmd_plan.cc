@@ -44,13 +44,12 @@ int plan_command(const PlanOptions& options) {
   const auto& [arguments, device, with_data, json] = options;
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
   ModelSpec spec = locate_model(recipe.model.path).spec;
-  std::unique_ptr<Backend> chosen = make_planning_backend(device, recipe.memory.limit_bytes.has_value());
-  const Backend& backend = *chosen;
+  std::unique_ptr<Device> planned_for = make_planning_device(device);
   LimitsOf limits = with_data ? data_limits(recipe) : LimitsOf();
-  Plan plan = plan_training(recipe, spec, backend, limits);
+  Plan plan = plan_training(recipe, spec, *planned_for, limits);
   std::vector<Alternative> alternatives;
   if (!plan.fits()) {
-    alternatives = find_alternatives(recipe, spec, backend, limits);
+    alternatives = find_alternatives(recipe, spec, *planned_for, limits);
   }
   if (json) {
     Json report = plan_to_json(plan);
@@ -60,7 +59,7 @@ int plan_command(const PlanOptions& options) {
     fmt::print("{}\n", report.dump(2));
   } else {
     Style style = Style::for_stdout();
-    fmt::print("{}", plan_report(plan, recipe, spec, style));
+    fmt::print("{}", plan_report(plan, recipe, spec, describe_device(*planned_for, device), style));
     if (!plan.fits()) {
       fmt::print("{}", does_not_fit_report(plan, alternatives, style));
     }
@@ -83,8 +82,11 @@ void add_plan_command(CLI::App& app, Action& action) {
       "as\n"
       "data.max_length allows; with --data, as long as the data's are.\n"
       "Exit code 0: it fits; 3: it does not.\n"
+      "Every build plans for a card (--device cuda), with or without one, to the byte of the arena that a\n"
+      "card gets; say how much memory it has with --memory.\n"
       "\nExamples:\n  snug plan recipes/ship_log.yml --memory 64MB\n"
-      "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json");
+      "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json\n"
+      "  snug plan recipes/ship_log.yml --device cuda --memory 24GB");
   command->callback([options, &action] { action = [options] { return plan_command(*options); }; });
 }
 

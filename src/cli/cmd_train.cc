@@ -30,13 +30,6 @@ extern "C" void on_interrupt(int signal_number) {
   std::signal(signal_number, SIG_DFL);
 }
 
-void print_device(const Backend& backend, const Style& style) {
-  std::string description = backend.description();
-  if (!description.empty()) {
-    fmt::print("  {}   {}\n", style.dim("card"), description);
-  }
-}
-
 void print_data(const RunData& data, const Style& style) {
   fmt::print("  {}    {}\n", style.dim("data"), describe(data.train));
   if (data.eval) {
@@ -62,7 +55,7 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   if (Plan least = plan_training(recipe, spec, backend, least_limits); !least.fits()) {
     Plan plan = plan_training(recipe, spec, backend);
     if (!json) {
-      fmt::print("{}\n", plan_report(plan, recipe, spec, style));
+      fmt::print("{}\n", plan_report(plan, recipe, spec, describe_device(backend, device), style));
     }
     return report_misfit(plan, find_alternatives(recipe, spec, backend));
   }
@@ -76,9 +69,9 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
                                           backend.rates(run_dtype(recipe, spec)));
   if (!json) {
-    print_device(backend, style);
     print_data(inputs.data, style);
-    fmt::print("{}{}\n", plan_report(plan, recipe, spec, style), speed_report(expected, style));
+    fmt::print("{}{}\n", plan_report(plan, recipe, spec, describe_device(backend, device), style),
+               speed_report(expected, style));
   }
   if (!plan.fits()) {
     return report_misfit(plan, find_alternatives(recipe, spec, backend, limits));

@@ -1,4 +1,5 @@
-// The one place that knows which backends this build has.
+// Devices to run on and to plan for. Which of them this build has is one file's business: make_backend_cpu.cc
+// or make_backend_cuda.cc.
 #pragma once
 
 #include <memory>
@@ -19,13 +20,20 @@ struct DeviceArguments {
 // --device and what belongs to it, of a command that computes or plans.
 void add_device_arguments(CLI::App& command, DeviceArguments& arguments);
 
-// "cpu: OpenBLAS 0.3.21 (kernels for Haswell)", for --version.
-std::string describe_backends();
-
 // To run on. Throws environment_error if the device is not there: another is used only when it is asked for.
 std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments);
 
-// To plan for, on any machine: with a card as it is, without one as `limit` describes it.
-std::unique_ptr<Backend> make_planning_backend(const DeviceArguments& arguments, bool has_limit);
+// To plan for, on any machine and in every build: a card that cannot be opened is planned for all the same.
+std::unique_ptr<Device> make_planning_device(const DeviceArguments& arguments);
+
+// For the first line of a plan: which device it is for, and how to plan for a card where the build chose the
+// CPU.
+std::string describe_device(const Device& device, const DeviceArguments& arguments);
+
+// By the build.
+bool build_has_cuda();
+// "cpu: OpenBLAS 0.3.21 (kernels for Haswell)", for --version.
+std::string describe_backends();
+std::unique_ptr<Backend> open_card(const DeviceArguments& arguments);
 
 }  // namespace snug

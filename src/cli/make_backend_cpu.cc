@@ -1,33 +1,23 @@
-// A build without CUDA: the CPU is all there is.
-#include <CLI/CLI.hpp>
-
+// A build without CUDA: the CPU is all there is to run on.
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "cli/make_backend.h"
 
 namespace snug {
 
-void add_device_arguments(CLI::App& command, DeviceArguments& arguments) {
-  command.add_option("--device", arguments.device,
-                     "cpu (this build has no CUDA; 'make cuda' builds with it)");
+bool build_has_cuda() {
+  return false;
 }
 
 std::string describe_backends() {
   return "cpu: " + cpu_libraries();
 }
 
-std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments) {
-  if (arguments.device == "cuda") {
-    throw bad_input("--device is \"cuda\", but this is a build for the CPU: build with 'make cuda'");
-  }
-  if (!arguments.device.empty() && arguments.device != "cpu") {
-    throw bad_input("--device is \"" + arguments.device + "\": expected cpu");
-  }
-  return std::make_unique<CpuBackend>();
-}
-
-std::unique_ptr<Backend> make_planning_backend(const DeviceArguments& arguments, bool /*has_limit*/) {
-  return make_backend(arguments);
+std::unique_ptr<Backend> open_card(const DeviceArguments&) {
+  throw bad_input(
+      "--device is \"cuda\", but this is a build for the CPU: build with 'make cuda'. To plan for a card, "
+      "any "
+      "build will do: snug plan --device cuda");
 }
 
 }  // namespace snug

@@ -30,18 +30,18 @@ std::vector<int64_t> micro_batches(const TrainingSection& training) {
 
 }  // namespace
 
-int64_t memory_limit(const Recipe& recipe, const Backend& backend) {
-  return recipe.memory.limit_bytes.value_or(backend.device_total_bytes());
+std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device) {
+  return recipe.memory.limit_bytes ? recipe.memory.limit_bytes : device.device_total_bytes();
 }
 
-Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Backend& backend,
+Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                    const LimitsOf& limits) {
   RunLimits batches = limits ? limits(recipe) : recipe_limits(recipe, spec);
-  return make_plan(compile_training(recipe, spec, batches), backend, memory_limit(recipe, backend));
+  return make_plan(compile_training(recipe, spec, batches), device, memory_limit(recipe, device));
 }
 
-std::vector<Alternative> find_alternatives(const Recipe& recipe, const ModelSpec& spec,
-                                           const Backend& backend, const LimitsOf& limits) {
+std::vector<Alternative> find_alternatives(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                                           const LimitsOf& limits) {
   std::vector<Alternative> found;
   const TrainingSection& training = recipe.training;
   int64_t effective = training.per_device_train_batch_size * training.gradient_accumulation_steps;
@@ -52,7 +52,7 @@ std::vector<Alternative> find_alternatives(const Recipe& recipe, const ModelSpec
       candidate.training.gradient_accumulation_steps = effective / size;
       candidate.training.per_device_eval_batch_size = std::min(training.per_device_eval_batch_size, size);
       candidate.memory.recompute = {policy};
-      Plan plan = plan_training(candidate, spec, backend, limits);
+      Plan plan = plan_training(candidate, spec, device, limits);
       if (!plan.fits()) {
         continue;
       }

@@ -13,11 +13,11 @@
 
 namespace snug {
 
-// The limit that applies: the recipe's, else what the device has.
-int64_t memory_limit(const Recipe& recipe, const Backend& backend);
+// The limit that applies: the recipe's, else what the device has, if that is known.
+std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device);
 
 // For the batches that `limits` tell, else for any that the recipe allows.
-Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Backend& backend,
+Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                    const LimitsOf& limits = {});
 
 struct Alternative {
@@ -27,7 +27,7 @@ struct Alternative {
 
 // The nearest plans that fit, fastest first: recomputation, then smaller micro-batches with more
 // accumulation. Empty if none does.
-std::vector<Alternative> find_alternatives(const Recipe& recipe, const ModelSpec& spec,
-                                           const Backend& backend, const LimitsOf& limits = {});
+std::vector<Alternative> find_alternatives(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                                           const LimitsOf& limits = {});
 
 }  // namespace snug

@@ -20,17 +20,17 @@ int64_t padded_bytes(const Buffer& buffer) {
   return align_up(buffer.max_bytes());
 }
 
-// Gives every op the scratch buffer that this backend's kernel asks for, and every buffer a home it has.
-Program prepare(Program program, const Backend& backend) {
+// Gives every op the scratch buffer that this device's kernel asks for, and every buffer a home it has.
+Program prepare(Program program, const Device& device) {
   for (Buffer& buffer : program.buffers) {
-    buffer.home = backend.home_of(buffer.home);
+    buffer.home = device.home_of(buffer.home);
   }
   for (size_t index = 0; index < program.ops.size(); ++index) {
-    std::string missing = backend.find_unsupported(program, program.ops[index]);
+    std::string missing = device.find_unsupported(program, program.ops[index]);
     if (!missing.empty()) {
       throw bad_input(fmt::format("op \"{}\": {}", program.ops[index].name, missing));
     }
-    int64_t bytes = backend.workspace_bytes(program, program.ops[index]);
+    int64_t bytes = device.workspace_bytes(program, program.ops[index]);
     if (bytes > 0) {
       // The index tells an op from the one that makes its result again.
       std::string name = fmt::format("scratch of op {}, {}", index, program.ops[index].name);
@@ -38,7 +38,7 @@ Program prepare(Program program, const Backend& backend) {
                                                          .dtype = DType::u8,
                                                          .dims = {fixed(bytes)},
                                                          .role = Role::workspace,
-                                                         .home = backend.home_of(Home::device)});
+                                                         .home = device.home_of(Home::device)});
     }
   }
   return program;
@@ -199,13 +199,13 @@ const PhasePlan& Plan::largest_phase() const {
   });
 }
 
-Plan make_plan(std::vector<Program> programs, const Backend& backend, int64_t limit_bytes) {
+Plan make_plan(std::vector<Program> programs, const Device& device, std::optional<int64_t> limit_bytes) {
   Plan plan;
-  plan.backend = backend.name();
-  plan.context_bytes = backend.context_bytes();
+  plan.backend = device.name();
+  plan.context_bytes = device.context_bytes();
   plan.limit_bytes = limit_bytes;
   for (Program& program : programs) {
-    program = prepare(std::move(program), backend);
+    program = prepare(std::move(program), device);
   }
   PersistentLayout persistent(programs);
   for (const Buffer* buffer : persistent.buffers()) {

@@ -4,11 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/device.h"
 #include "program/program.h"
 
 namespace snug {
@@ -20,7 +21,7 @@ struct ArenaUse {
 };
 
 struct PhasePlan {
-  Program program;               // with the backend's workspaces
+  Program program;               // with the device's workspaces
   std::vector<int64_t> offsets;  // by BufferId, within the arena of the buffer's home
   std::array<ArenaUse, kHomeCount> arenas{};
   std::string peak_op;                           // at which most device bytes are live; "" if there is no op
@@ -36,21 +37,21 @@ struct Plan {
   std::string backend;
   std::vector<PhasePlan> phases;
   std::array<int64_t, kHomeCount> arena_bytes{};
-  int64_t context_bytes = 0;  // what the driver takes beside the arena
-  int64_t limit_bytes = 0;
+  int64_t context_bytes = 0;           // what the driver takes beside the arena
+  std::optional<int64_t> limit_bytes;  // none: nobody said how much there is
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
 
   int64_t device_bytes() const { return arena_bytes[static_cast<size_t>(Home::device)]; }
   int64_t peak_bytes() const { return device_bytes() + context_bytes; }
-  bool fits() const { return peak_bytes() <= limit_bytes; }
+  bool fits() const { return !limit_bytes || peak_bytes() <= *limit_bytes; }
   const PhasePlan& phase(std::string_view name) const;
   // The phase whose device peak is the arena's size.
   const PhasePlan& largest_phase() const;
 };
 
 // Places the buffers of all programs. Persistent buffers are shared by name. Throws bad_input for an op that
-// the backend cannot run.
-Plan make_plan(std::vector<Program> programs, const Backend& backend, int64_t limit_bytes);
+// the device cannot run.
+Plan make_plan(std::vector<Program> programs, const Device& device, std::optional<int64_t> limit_bytes);
 
 }  // namespace snug

@@ -42,11 +42,11 @@ Json plan_to_json(const Plan& plan) {
   for (const PhasePlan& phase : plan.phases) {
     phases.push_back(phase_json(phase));
   }
-  return {{"fits", plan.fits()},
+  return {{"fits", plan.limit_bytes ? Json(plan.fits()) : Json()},
           {"backend", plan.backend},
           {"peak_bytes", plan.peak_bytes()},
-          {"limit_bytes", plan.limit_bytes},
-          {"headroom_bytes", plan.limit_bytes - plan.peak_bytes()},
+          {"limit_bytes", plan.limit_bytes ? Json(*plan.limit_bytes) : Json()},
+          {"headroom_bytes", plan.limit_bytes ? Json(*plan.limit_bytes - plan.peak_bytes()) : Json()},
           {"device_bytes", plan.device_bytes()},
           {"pinned_bytes", plan.arena_bytes[static_cast<size_t>(Home::pinned)]},
           {"context_bytes", plan.context_bytes},

@@ -87,17 +87,24 @@ std::string peak_lines(const Plan& plan, const Style& style) {
   return text;
 }
 
-}  // namespace
-
-std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Style& style) {
-  std::string text = model_lines(plan, recipe, spec, style) + "\n" + role_table(plan).to_text(style) + "\n" +
-                     peak_lines(plan, style);
-  int64_t headroom = plan.limit_bytes - plan.peak_bytes();
+std::string limit_line(const Plan& plan, const Style& style) {
+  if (!plan.limit_bytes) {
+    return fmt::format("  {} not known: --memory 24GB, or memory.limit, says what the card has\n",
+                       style.bold("limit"));
+  }
+  int64_t headroom = *plan.limit_bytes - plan.peak_bytes();
   std::string verdict =
       plan.fits() ? style.good("fits") + fmt::format(", {} to spare", format_bytes(headroom))
                   : style.bad("does not fit") + fmt::format(", {} too much", format_bytes(-headroom));
-  text += fmt::format("  {} {}: {}\n", style.bold("limit"), format_bytes(plan.limit_bytes), verdict);
-  return text;
+  return fmt::format("  {} {}: {}\n", style.bold("limit"), format_bytes(*plan.limit_bytes), verdict);
+}
+
+}  // namespace
+
+std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec,
+                        const std::string& device, const Style& style) {
+  return fmt::format("  {}  {}\n", style.dim("device"), device) + model_lines(plan, recipe, spec, style) +
+         "\n" + role_table(plan).to_text(style) + "\n" + peak_lines(plan, style) + limit_line(plan, style);
 }
 
 std::string speed_report(const SpeedEstimate& estimate, const Style& style) {
@@ -114,10 +121,11 @@ std::string speed_report(const SpeedEstimate& estimate, const Style& style) {
 
 std::string does_not_fit_report(const Plan& plan, const std::vector<Alternative>& alternatives,
                                 const Style& style) {
+  int64_t limit_bytes = plan.limit_bytes.value();
   std::string text = fmt::format(
       "\n  {} The plan needs {} ({} bytes) and the limit is {}: {} bytes too much.\n",
       style.bad("It does not fit."), format_bytes(plan.peak_bytes()), format_count(plan.peak_bytes()),
-      format_bytes(plan.limit_bytes), format_count(plan.peak_bytes() - plan.limit_bytes));
+      format_bytes(limit_bytes), format_count(plan.peak_bytes() - limit_bytes));
   if (alternatives.empty()) {
     int64_t fixed_bytes = 0;
     for (Role role : {Role::base_weights, Role::adapters, Role::gradients, Role::optimizer_states}) {

@@ -13,7 +13,9 @@
 
 namespace snug {
 
-std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Style& style);
+// `device` is what its first line calls the device.
+std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec,
+                        const std::string& device, const Style& style);
 
 // What to expect, on one line; "" if the device's rates are not known.
 std::string speed_report(const SpeedEstimate& estimate, const Style& style);

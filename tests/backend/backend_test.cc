@@ -103,7 +103,7 @@ TEST(CpuBackendDeathTest, TakesEachArenaOnce) {
 
 TEST(CpuBackend, RefusesMoreThanTheMachineHas) {
   CpuBackend backend;
-  int64_t total = backend.device_total_bytes();
+  int64_t total = backend.device_total_bytes().value();
   try {
     backend.allocate_arena(Home::device, total + 1);
     FAIL() << "the arena was given";
@@ -126,7 +126,8 @@ TEST(CpuBackend, SaysWhatItCannotDo) {
   builder.append(OpKind::copy, "copy", {x}, {z});
   Program program = builder.finish();
   EXPECT_EQ(backend.find_unsupported(program, program.ops[0]),
-            "the cpu backend has no fp16 kernel for op add (buffer \"x\"): use fp32 or bf16");
+            "the cpu backend has no fp16 kernel for op add (buffer \"x\"): use fp32 or bf16, or a card "
+            "(--device cuda)");
   EXPECT_EQ(backend.find_unsupported(program, program.ops[1]), "");
   Program wide = fill_program(DType::f32);
   EXPECT_EQ(backend.find_unsupported(wide, wide.ops[0]), "");

@@ -84,8 +84,10 @@ std::string CpuBackend::find_unsupported(const Program& program, const Op& op) c
   auto problem_with = [&](const std::vector<BufferId>& ids) -> std::string {
     for (BufferId id : ids) {
       if (id != kNoBuffer && program.buffer(id).dtype == DType::f16) {
-        return fmt::format("the cpu backend has no {} kernel for op {} (buffer \"{}\"): use fp32 or bf16",
-                           name_of(DType::f16), row_of(op.kind).name, program.buffer(id).name);
+        return fmt::format(
+            "the cpu backend has no {} kernel for op {} (buffer \"{}\"): use fp32 or bf16, or a "
+            "card (--device cuda)",
+            name_of(DType::f16), row_of(op.kind).name, program.buffer(id).name);
       }
     }
     return "";
@@ -108,7 +110,7 @@ std::byte* CpuBackend::allocate_arena(Home home, int64_t bytes) {
     others += arena.bytes;
   }
   // The kernel promises more than it has and kills the process later; refuse now instead.
-  int64_t total = device_total_bytes();
+  int64_t total = machine_memory_bytes();
   if (bytes > total - others) {
     throw environment_error(fmt::format(
         "the {} arena needs {} ({} bytes), but this machine has {} in all{}; lower the memory limit, the "
@@ -183,7 +185,7 @@ void CpuBackend::download(void* host, const void* device, int64_t bytes) {
   std::memcpy(host, device, static_cast<size_t>(bytes));
 }
 
-int64_t CpuBackend::device_total_bytes() const {
+std::optional<int64_t> CpuBackend::device_total_bytes() const {
   return machine_memory_bytes();
 }
 

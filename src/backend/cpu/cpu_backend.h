@@ -37,7 +37,7 @@ class CpuBackend : public Backend {
   void download(void* host, const void* device, int64_t bytes) override;
   void synchronize() override {}
 
-  int64_t device_total_bytes() const override;
+  std::optional<int64_t> device_total_bytes() const override;
   int64_t context_bytes() const override { return 0; }
 
  private:

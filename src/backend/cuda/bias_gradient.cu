@@ -19,10 +19,6 @@ struct Element {
 
 }  // namespace
 
-int64_t bias_gradient_floats(int64_t rows, int64_t columns) {
-  return slice_count(rows) * columns;
-}
-
 void bias_gradient(cudaStream_t stream, const Tensor& dy, const Tensor& dbias, float* partials,
                    bool accumulate) {
   with_type(dy.dtype, [&](auto type) {

@@ -7,10 +7,8 @@
 
 namespace snug::cuda {
 
-// Scratch floats for `rows` x `columns`.
-int64_t bias_gradient_floats(int64_t rows, int64_t columns);
-
-// dbias [out] = or += the sums over the tokens of dy [T,out].
+// dbias [out] = or += the sums over the tokens of dy [T,out]. `partials` holds bias_gradient_floats
+// (backend/cuda_plan/row_sums.h).
 void bias_gradient(cudaStream_t stream, const Tensor& dy, const Tensor& dbias, float* partials,
                    bool accumulate);
 

@@ -12,12 +12,9 @@
 #include <tuple>
 
 #include "backend/backend.h"
+#include "backend/cuda_plan/products.h"
 
 namespace snug::cuda {
-
-// What every product may use as scratch: NVIDIA's recommendation for Hopper, and ample for the others. The
-// same for all cards, so that a plan does not depend on which one it is made on.
-inline constexpr int64_t kBlasWorkspaceBytes = int64_t{32} << 20;
 
 // A row-major matrix as it lies in memory.
 struct Matrix {

@@ -2,19 +2,12 @@
 // summed in order, and the slices are summed in order. The same sizes give the same bits.
 #pragma once
 
-#include <algorithm>
-
 #include "backend/cuda/vectors.cuh"
+#include "backend/cuda_plan/row_sums.h"
 
 namespace snug::cuda {
 
-inline constexpr int64_t kMostSlices = 128;
-inline constexpr int64_t kSliceRows = 16;
 inline constexpr int kColumnThreads = 128;
-
-inline int64_t slice_count(int64_t rows) {
-  return std::clamp<int64_t>((rows + kSliceRows - 1) / kSliceRows, 1, kMostSlices);
-}
 
 // partials[slice][column] = the sum over the slice's rows of term(row, column). Blocks: (columns, slices).
 template <typename Term>

@@ -12,23 +12,15 @@
 #include "backend/cuda/card.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda_plan/context.h"
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "ops/table.h"
 
 namespace snug {
 namespace {
 
 using cuda::check;
-
-// What a driver's context takes on a card, where there is none to measure it on: measured on an H200 with
-// driver 580, the largest card there is.
-constexpr int64_t kTypicalContextBytes = int64_t{576} << 20;
-
-// Kernels are loaded when they first run, and graphs are kept by the driver: measured for a 7B model with all
-// phases, and rounded up.
-constexpr int64_t kLateLoadingBytes = int64_t{64} << 20;
 
 // The driver takes so few bytes of pageable memory along with the command; for more it would first wait until
 // the stream is done.
@@ -54,11 +46,7 @@ void require_card() {
 }  // namespace
 
 CudaBackend::CudaBackend(const CudaOptions& options) : options_(options) {
-  if (options.opened) {
-    open();
-  } else {
-    context_bytes_ = kTypicalContextBytes + kLateLoadingBytes;
-  }
+  open();
 }
 
 void CudaBackend::open() {
@@ -94,13 +82,10 @@ void CudaBackend::open() {
   check(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory");
   total_bytes_ = static_cast<int64_t>(all_bytes);
   int64_t measured = driver_bytes();
-  context_bytes_ = (measured > 0 ? measured : kTypicalContextBytes) + kLateLoadingBytes;
+  context_bytes_ = (measured > 0 ? measured : cuda::kTypicalContextBytes) + cuda::kLateLoadingBytes;
 }
 
 CudaBackend::~CudaBackend() {
-  if (!options_.opened) {
-    return;
-  }
   graphs_.reset();
   blas_.reset();
   const Arena& device = arena(Home::device);
@@ -119,9 +104,6 @@ CudaBackend::~CudaBackend() {
 }
 
 std::string CudaBackend::description() const {
-  if (!options_.opened) {
-    return "";
-  }
   size_t free_bytes = 0;
   size_t all_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory");
@@ -134,7 +116,7 @@ std::string CudaBackend::description() const {
 }
 
 DeviceRates CudaBackend::rates(DType dtype) const {
-  return options_.opened ? cuda::rates_of(shape_, dtype, options_.tf32) : DeviceRates{};
+  return cuda::rates_of(shape_, dtype, options_.tf32);
 }
 
 int64_t CudaBackend::driver_bytes() const {
@@ -143,19 +125,6 @@ int64_t CudaBackend::driver_bytes() const {
     return 0;
   }
   return cuda::own_card_bytes(*use).value_or(use->used_bytes - used_before_bytes_);
-}
-
-std::string CudaBackend::find_unsupported(const Program& program, const Op& op) const {
-  const cuda::Kernel& kernel = cuda::kernel_of(op.kind);
-  if (kernel.run == nullptr) {
-    return fmt::format("the cuda backend has no kernel for op {}", row_of(op.kind).name);
-  }
-  return kernel.find_unsupported == nullptr ? "" : kernel.find_unsupported(program, op);
-}
-
-int64_t CudaBackend::workspace_bytes(const Program& program, const Op& op) const {
-  const cuda::Kernel& kernel = cuda::kernel_of(op.kind);
-  return kernel.workspace_bytes == nullptr ? 0 : kernel.workspace_bytes(program, op);
 }
 
 std::byte* CudaBackend::allocate_on_card(int64_t bytes) {
@@ -180,7 +149,6 @@ std::byte* CudaBackend::allocate_on_card(int64_t bytes) {
 }
 
 std::byte* CudaBackend::allocate_arena(Home home, int64_t bytes) {
-  SNUG_CHECK(options_.opened, "a backend for planning holds no memory");
   Arena& wanted = arenas_[static_cast<size_t>(home)];
   SNUG_CHECK(!wanted.taken, fmt::format("the {} arena is taken twice", name_of(home)));
   if (bytes > 0) {
@@ -229,7 +197,7 @@ void CudaBackend::run(const KernelCall& call) {
     }
   }
   note_write(call.workspace.data(), static_cast<int64_t>(call.workspace.size()));
-  cuda::kernel_of(call.op.kind).run(queue_, call);
+  cuda::kernel_of(call.op.kind)(queue_, call);
 }
 
 void CudaBackend::run_phase(std::string_view phase, const Extents& extents,

@@ -3,11 +3,13 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "backend/backend.h"
 #include "backend/cuda/card_rates.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda_plan/needs.h"
 
 namespace snug {
 
@@ -18,7 +20,6 @@ class GraphCache;
 struct CudaOptions {
   bool tf32 = false;   // fp32 products on tensor cores, with 10 bits of mantissa
   bool graphs = true;  // record what is repeated
-  bool opened = true;  // false: for planning only, on a machine without a card
 };
 
 class CudaBackend : public Backend {
@@ -33,8 +34,12 @@ class CudaBackend : public Backend {
   std::string_view name() const override { return "cuda"; }
   std::string description() const override;
   DeviceRates rates(DType dtype) const override;
-  std::string find_unsupported(const Program& program, const Op& op) const override;
-  int64_t workspace_bytes(const Program& program, const Op& op) const override;
+  std::string find_unsupported(const Program& program, const Op& op) const override {
+    return cuda::find_unsupported(program, op);
+  }
+  int64_t workspace_bytes(const Program& program, const Op& op) const override {
+    return cuda::workspace_bytes(program, op);
+  }
 
   std::byte* allocate_arena(Home home, int64_t bytes) override;
   int64_t allocated_bytes(Home home) const override { return arena(home).bytes; }
@@ -55,7 +60,7 @@ class CudaBackend : public Backend {
   uint64_t mark() override;
   void wait_for(uint64_t mark) override;
 
-  int64_t device_total_bytes() const override { return total_bytes_; }
+  std::optional<int64_t> device_total_bytes() const override { return total_bytes_; }
   // Measured when the card was opened, with a reserve for kernels and graphs that the driver loads later.
   int64_t context_bytes() const override { return context_bytes_; }
 

@@ -3,7 +3,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/column_sums.cuh"
 #include "backend/cuda/kernel_functions.h"
-#include "backend/cuda/scratch.h"
+#include "backend/cuda_plan/scratch.h"
 
 namespace snug::cuda {
 namespace {
@@ -200,14 +200,6 @@ void head_norm_backward(const Queue& queue, const KernelCall& call) {
     }
   });
   check_launch("the gradient of the heads' norms");
-}
-
-int64_t head_norm_backward_workspace(const Program& program, const Op& op) {
-  const auto& attributes = attributes_of<HeadNormAttributes>(op);
-  int64_t tokens = program.buffer(op.inputs[0]).dims[0].max;
-  int64_t head_dim = program.buffer(op.inputs[1]).dims[0].max;
-  return padded_bytes_of<float>(tokens * (attributes.q_heads + attributes.k_heads)) +
-         padded_bytes_of<float>(slice_count(tokens) * head_dim);
 }
 
 }  // namespace snug::cuda

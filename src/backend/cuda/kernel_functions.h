@@ -1,8 +1,6 @@
-// Declarations of the CUDA kernels' launchers, one function a kind, with the workspace functions of those
-// that need scratch memory. The table in kernels.cc is their only user besides benchmarks.
+// Declarations of the CUDA kernels' launchers, one function a kind. The table in kernels.cc is their only
+// user besides benchmarks.
 #pragma once
-
-#include <string>
 
 #include "backend/backend.h"
 #include "backend/cuda/kernels.h"
@@ -17,13 +15,10 @@ void embedding_backward(const Queue& queue, const KernelCall& call);
 void rms_norm(const Queue& queue, const KernelCall& call);
 void add_rms_norm(const Queue& queue, const KernelCall& call);
 void rms_norm_backward(const Queue& queue, const KernelCall& call);
-int64_t rms_norm_backward_workspace(const Program& program, const Op& op);
-std::string find_unsupported_norm(const Program& program, const Op& op);
 
 // head_norm.cu
 void head_norm(const Queue& queue, const KernelCall& call);
 void head_norm_backward(const Queue& queue, const KernelCall& call);
-int64_t head_norm_backward_workspace(const Program& program, const Op& op);
 
 // rope.cu
 void rope(const Queue& queue, const KernelCall& call);
@@ -46,7 +41,6 @@ void dropout(const Queue& queue, const KernelCall& call);
 
 // optimizer.cu
 void gradient_norm(const Queue& queue, const KernelCall& call);
-int64_t gradient_norm_workspace(const Program& program, const Op& op);
 void adamw(const Queue& queue, const KernelCall& call);
 
 // step_clock.cu
@@ -57,26 +51,18 @@ void close_step(const Queue& queue, const KernelCall& call);
 void linear(const Queue& queue, const KernelCall& call);
 void linear_backward_input(const Queue& queue, const KernelCall& call);
 void linear_backward_weight(const Queue& queue, const KernelCall& call);
-int64_t linear_workspace(const Program& program, const Op& op);
-int64_t linear_backward_weight_workspace(const Program& program, const Op& op);
-std::string find_unsupported_product(const Program& program, const Op& op);
 
 // lora.cc
 void lora_up(const Queue& queue, const KernelCall& call);
 void lora_up_backward_input(const Queue& queue, const KernelCall& call);
 void lora_up_backward_weight(const Queue& queue, const KernelCall& call);
-int64_t lora_workspace(const Program& program, const Op& op);
 
 // attention.cc
 void attention(const Queue& queue, const KernelCall& call);
 void attention_backward(const Queue& queue, const KernelCall& call);
-int64_t attention_backward_workspace(const Program& program, const Op& op);
-std::string find_unsupported_attention(const Program& program, const Op& op);
 
 // loss_head.cc
 void loss_head(const Queue& queue, const KernelCall& call);
-int64_t loss_head_workspace(const Program& program, const Op& op);
 void loss_head_gradient(const Queue& queue, const KernelCall& call);
-int64_t loss_head_gradient_workspace(const Program& program, const Op& op);
 
 }  // namespace snug::cuda

@@ -8,46 +8,53 @@ namespace snug::cuda {
 namespace {
 
 constexpr KernelRows<Kernel> kRows = {{
-    {OpKind::embedding, {embedding}},
-    {OpKind::embedding_backward, {embedding_backward}},
-    {OpKind::rms_norm, {rms_norm}},
-    {OpKind::rms_norm_backward, {rms_norm_backward, rms_norm_backward_workspace, find_unsupported_norm}},
-    {OpKind::add_rms_norm, {add_rms_norm}},
-    {OpKind::head_norm, {head_norm}},
-    {OpKind::head_norm_backward, {head_norm_backward, head_norm_backward_workspace}},
-    {OpKind::linear, {linear, linear_workspace, find_unsupported_product}},
-    {OpKind::linear_backward_input, {linear_backward_input, linear_workspace, find_unsupported_product}},
-    {OpKind::linear_backward_weight,
-     {linear_backward_weight, linear_backward_weight_workspace, find_unsupported_product}},
-    {OpKind::lora_up, {lora_up, lora_workspace, find_unsupported_product}},
-    {OpKind::lora_up_backward_input, {lora_up_backward_input, lora_workspace, find_unsupported_product}},
-    {OpKind::lora_up_backward_weight, {lora_up_backward_weight, lora_workspace, find_unsupported_product}},
-    {OpKind::rope, {rope}},
-    {OpKind::attention, {attention, nullptr, find_unsupported_attention}},
-    {OpKind::attention_backward,
-     {attention_backward, attention_backward_workspace, find_unsupported_attention}},
-    {OpKind::gated_activation, {gated_activation}},
-    {OpKind::gated_activation_backward, {gated_activation_backward}},
-    {OpKind::add, {add}},
-    {OpKind::dropout, {dropout}},
-    {OpKind::loss_head, {loss_head, loss_head_workspace, find_unsupported_product}},
-    {OpKind::loss_head_gradient,
-     {loss_head_gradient, loss_head_gradient_workspace, find_unsupported_product}},
-    {OpKind::select_rows, {select_rows}},
-    {OpKind::cache_write, {cache_write}},
-    {OpKind::copy, {copy}},
-    {OpKind::fill, {fill}},
-    {OpKind::scale_loss, {scale_loss}},
-    {OpKind::gradient_norm, {gradient_norm, gradient_norm_workspace}},
-    {OpKind::close_step, {close_step}},
-    {OpKind::adamw, {adamw}},
+    {OpKind::embedding, embedding},
+    {OpKind::embedding_backward, embedding_backward},
+    {OpKind::rms_norm, rms_norm},
+    {OpKind::rms_norm_backward, rms_norm_backward},
+    {OpKind::add_rms_norm, add_rms_norm},
+    {OpKind::head_norm, head_norm},
+    {OpKind::head_norm_backward, head_norm_backward},
+    {OpKind::linear, linear},
+    {OpKind::linear_backward_input, linear_backward_input},
+    {OpKind::linear_backward_weight, linear_backward_weight},
+    {OpKind::lora_up, lora_up},
+    {OpKind::lora_up_backward_input, lora_up_backward_input},
+    {OpKind::lora_up_backward_weight, lora_up_backward_weight},
+    {OpKind::rope, rope},
+    {OpKind::attention, attention},
+    {OpKind::attention_backward, attention_backward},
+    {OpKind::gated_activation, gated_activation},
+    {OpKind::gated_activation_backward, gated_activation_backward},
+    {OpKind::add, add},
+    {OpKind::dropout, dropout},
+    {OpKind::loss_head, loss_head},
+    {OpKind::loss_head_gradient, loss_head_gradient},
+    {OpKind::select_rows, select_rows},
+    {OpKind::cache_write, cache_write},
+    {OpKind::copy, copy},
+    {OpKind::fill, fill},
+    {OpKind::scale_loss, scale_loss},
+    {OpKind::gradient_norm, gradient_norm},
+    {OpKind::close_step, close_step},
+    {OpKind::adamw, adamw},
 }};
 
 static_assert(rows_follow_the_kinds(kRows), "one row a kind, in the order of OpKind");
 
+constexpr bool every_kind_has_a_kernel() {
+  for (const auto& row : kRows) {
+    if (row.kernel == nullptr) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(every_kind_has_a_kernel(), "a plan for a card relies on it");
+
 }  // namespace
 
-const Kernel& kernel_of(OpKind kind) {
+Kernel kernel_of(OpKind kind) {
   return kRows[static_cast<size_t>(kind)].kernel;
 }
 

@@ -1,9 +1,8 @@
-// The CUDA backend's table of kernels: one row a kind.
+// The CUDA backend's table of kernels: one row a kind. What they need and support stands apart, in
+// backend/cuda_plan, where every build can see it.
 #pragma once
 
 #include <cuda_runtime_api.h>
-
-#include <string>
 
 #include "backend/backend.h"
 
@@ -17,14 +16,8 @@ struct Queue {
   Blas* blas = nullptr;
 };
 
-struct Kernel {
-  void (*run)(const Queue&, const KernelCall&) = nullptr;
-  // Null: needs none.
-  int64_t (*workspace_bytes)(const Program&, const Op&) = nullptr;
-  // Beyond the dtypes that all kernels share: "" or what is missing. Null: nothing to add.
-  std::string (*find_unsupported)(const Program&, const Op&) = nullptr;
-};
+using Kernel = void (*)(const Queue&, const KernelCall&);
 
-const Kernel& kernel_of(OpKind kind);
+Kernel kernel_of(OpKind kind);
 
 }  // namespace snug::cuda

@@ -60,8 +60,4 @@ void lora_up_backward_weight(const Queue& queue, const KernelCall& call) {
   });
 }
 
-int64_t lora_workspace(const Program&, const Op&) {
-  return kBlasWorkspaceBytes;
-}
-
 }  // namespace snug::cuda

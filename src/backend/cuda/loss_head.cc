@@ -6,38 +6,15 @@
 #include "backend/cuda/blas.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernel_functions.h"
-#include "backend/cuda/scratch.h"
 #include "backend/cuda/softmax_loss.h"
+#include "backend/cuda_plan/loss_chunks.h"
+#include "backend/cuda_plan/scratch.h"
 
 namespace snug::cuda {
 namespace {
 
-// Rows of logits start at multiples of this many, so that kernels and products read them in full vectors.
-constexpr int64_t kLogitsMultiple = 8;
-
-int64_t logits_stride(int64_t vocabulary) {
-  return align_up(vocabulary, kLogitsMultiple);
-}
-
-// Left to the backend: about 320 MiB of logits, in whole tiles of the products. With fewer rows than some 500
-// reading the weights would take longer than multiplying them.
-int64_t chunk_rows(const Op& op, int64_t tokens, int64_t vocabulary) {
-  constexpr int64_t kTileRows = 128;
-  int64_t asked = attributes_of<LossAttributes>(op).chunk_tokens;
-  int64_t tiles = (int64_t{320} << 20) / (4 * vocabulary * kTileRows);
-  int64_t rows = asked > 0 ? asked : std::clamp<int64_t>(tiles, 1, 32) * kTileRows;
-  return std::min(rows, tokens);
-}
-
 bool wants(const KernelCall& call, size_t output) {
   return call.outputs.size() > output && call.outputs[output].data != nullptr;
-}
-
-int64_t workspace_of(const Program& program, const Op& op) {
-  int64_t tokens = program.buffer(op.inputs[0]).dims[0].max;
-  int64_t vocabulary = program.buffer(op.inputs[1]).dims[0].max;
-  return padded_bytes_of<float>(chunk_rows(op, tokens, vocabulary) * logits_stride(vocabulary)) +
-         padded_bytes_of<double>(tokens) + kBlasWorkspaceBytes;
 }
 
 // Logits of rows [first, first + chunk.rows) of x.
@@ -107,16 +84,8 @@ void loss_head(const Queue& queue, const KernelCall& call) {
   run_chunks(queue, call, false);
 }
 
-int64_t loss_head_workspace(const Program& program, const Op& op) {
-  return workspace_of(program, op);
-}
-
 void loss_head_gradient(const Queue& queue, const KernelCall& call) {
   run_chunks(queue, call, true);
-}
-
-int64_t loss_head_gradient_workspace(const Program& program, const Op& op) {
-  return workspace_of(program, op);
 }
 
 }  // namespace snug::cuda

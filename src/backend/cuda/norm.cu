@@ -2,13 +2,12 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/column_sums.cuh"
 #include "backend/cuda/kernel_functions.h"
-#include "backend/cuda/scratch.h"
+#include "backend/cuda_plan/scratch.h"
 
 namespace snug::cuda {
 namespace {
 
 constexpr int kMostThreads = 512;
-constexpr int kWidest = 16384;  // rows whose weight's gradient is made: a block holds one in registers
 
 // Enough threads that each has one to a few vectors of a row.
 int threads_for(int64_t vectors) {
@@ -236,16 +235,10 @@ __global__ void __launch_bounds__(kMostThreads) norm_backward_slices(BackwardRow
   }
 }
 
-int64_t norm_slices(int64_t tokens) {
-  constexpr int64_t kRows = 8;
-  constexpr int64_t kMost = 1024;
-  return std::min((tokens + kRows - 1) / kRows, kMost);
-}
-
 // As few vectors a thread as there can be: waiting for memory is what takes the time.
 template <typename T, typename W, int N, int kVectors>
 void launch_backward_slices(const Queue& queue, const BackwardRows<T>& rows, const W* weight) {
-  constexpr int kMostVectors = kWidest / (kMostThreads * N);
+  constexpr int kMostVectors = kWidestNorm / (kMostThreads * N);
   int64_t threads = (rows.width + kVectors * N - 1) / (kVectors * N);
   if constexpr (kVectors < kMostVectors) {
     if (threads > kMostThreads) {
@@ -337,23 +330,6 @@ void rms_norm_backward(const Queue& queue, const KernelCall& call) {
     }
   });
   check_launch("the gradient of a norm");
-}
-
-int64_t rms_norm_backward_workspace(const Program& program, const Op& op) {
-  if (op.outputs[1] == kNoBuffer) {
-    return 0;
-  }
-  const Buffer& x = program.buffer(op.inputs[0]);
-  return padded_bytes_of<float>(norm_slices(x.dims[0].max) * x.dims[1].max);
-}
-
-std::string find_unsupported_norm(const Program& program, const Op& op) {
-  int64_t width = program.buffer(op.inputs[0]).dims[1].max;
-  if (op.outputs[1] == kNoBuffer || width <= kWidest) {
-    return "";
-  }
-  return "the cuda backend has no kernel for the gradient of a norm's weight of " + std::to_string(width) +
-         " numbers, only up to " + std::to_string(kWidest);
 }
 
 }  // namespace snug::cuda

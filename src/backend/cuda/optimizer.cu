@@ -5,8 +5,9 @@
 #include "backend/adamw_formula.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernel_functions.h"
-#include "backend/cuda/scratch.h"
 #include "backend/cuda/vectors.cuh"
+#include "backend/cuda_plan/optimizer_blocks.h"
+#include "backend/cuda_plan/scratch.h"
 #include "backend/step_clock.h"
 #include "base/rng.h"
 
@@ -14,12 +15,7 @@ namespace snug::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kBlockElements = 8192;
 constexpr int kMostTensors = 512;  // a kernel's parameters hold 32,764 bytes
-
-int64_t blocks_of(int64_t elements) {
-  return (elements + kBlockElements - 1) / kBlockElements;
-}
 
 // The tensors of one launch. Block b works on the last tensor whose first block is not after b.
 template <typename Entry>
@@ -269,14 +265,6 @@ void with_formats(DType parameters, DType moments, const Tensor* copy, const Bod
 }
 
 }  // namespace
-
-int64_t gradient_norm_workspace(const Program& program, const Op& op) {
-  int64_t blocks = 0;
-  for (BufferId id : op.inputs) {
-    blocks += blocks_of(program.buffer(id).max_elements());
-  }
-  return padded_bytes_of<double>(blocks);
-}
 
 void gradient_norm(const Queue& queue, const KernelCall& call) {
   check_fp32(call.inputs);

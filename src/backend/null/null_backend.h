@@ -43,7 +43,7 @@ class NullBackend : public Backend {
   void download(void* host, const void* device, int64_t bytes) override;
   void synchronize() override {}
 
-  int64_t device_total_bytes() const override { return device_total_bytes_; }
+  std::optional<int64_t> device_total_bytes() const override { return device_total_bytes_; }
   int64_t context_bytes() const override { return 0; }
 
  private:

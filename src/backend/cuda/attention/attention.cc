@@ -6,52 +6,15 @@
 namespace snug::cuda {
 namespace {
 
-AttentionNumber number_of(DType dtype) {
-  if (dtype == DType::f32) {
-    return AttentionNumber::f32;
-  }
-  return dtype == DType::f16 ? AttentionNumber::f16 : AttentionNumber::bf16;
-}
-
-AttentionParameters shape_of(const AttentionAttributes& attributes, DType dtype) {
-  AttentionParameters parameters;
-  parameters.number = number_of(dtype);
-  parameters.heads = static_cast<int>(attributes.heads);
-  parameters.kv_heads = static_cast<int>(attributes.kv_heads);
-  parameters.head_dim = static_cast<int>(attributes.head_dim);
-  parameters.scale = attributes.scale;
-  parameters.causal = attributes.causal;
-  parameters.window = attributes.window;
-  parameters.buckets = static_cast<int>(attributes.relative_buckets);
-  parameters.max_distance = static_cast<int>(attributes.relative_max_distance);
-  parameters.bidirectional_buckets = attributes.bidirectional_buckets;
-  return parameters;
-}
-
 void* column(const Tensor& tensor, int64_t index) {
   return tensor.data == nullptr ? nullptr : tensor.as<std::byte>() + index * size_of(tensor.dtype);
-}
-
-// At the planned sizes, without addresses.
-AttentionParameters planned(const Program& program, const Op& op) {
-  const Buffer& q = program.buffer(op.inputs[0]);
-  const Buffer& kv = program.buffer(op.inputs[1]);
-  AttentionParameters parameters = shape_of(attributes_of<AttentionAttributes>(op), q.dtype);
-  parameters.q_stride = q.dims[1].max;
-  parameters.kv_stride = kv.dims[1].max;
-  parameters.dq_stride = parameters.q_stride;
-  parameters.dkv_stride = parameters.kv_stride;
-  parameters.queries = q.dims[0].max;
-  parameters.keys = kv.dims[0].max;
-  parameters.sequences = program.buffer(op.inputs[2]).dims[0].max - 1;
-  return parameters;
 }
 
 AttentionParameters actual(const KernelCall& call) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   const Tensor& q = call.inputs[0];
   const Tensor& kv = call.inputs[1];
-  AttentionParameters parameters = shape_of(attributes, q.dtype);
+  AttentionParameters parameters = attention_shape(attributes, q.dtype);
   parameters.q = column(q, attributes.q_column);
   parameters.k = column(kv, attributes.k_column);
   parameters.v = column(kv, attributes.v_column);
@@ -103,19 +66,6 @@ void attention_backward(const Queue& queue, const KernelCall& call) {
     }
   }
   check(attention_backward(parameters, queue.stream), "the gradient of attention");
-}
-
-int64_t attention_backward_workspace(const Program& program, const Op& op) {
-  AttentionParameters parameters = planned(program, op);
-  // Only whether there is one counts here.
-  bool wants_bias = op.outputs.size() > 2 && op.outputs[2] != kNoBuffer;
-  parameters.dbias = wants_bias ? &parameters : nullptr;
-  return attention_backward_workspace_bytes(parameters);
-}
-
-std::string find_unsupported_attention(const Program& program, const Op& op) {
-  std::string problem = find_unsupported_attention(planned(program, op));
-  return problem.empty() ? "" : "the cuda backend has no attention kernel for it: " + problem;
 }
 
 }  // namespace snug::cuda

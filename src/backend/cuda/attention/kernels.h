@@ -22,9 +22,6 @@ bool hopper_forward(const AttentionArguments& a, cudaStream_t stream, cudaError_
 bool hopper_backward_queries(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
 bool hopper_backward_keys(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
 
-// The smallest tile of queries with bias partials of its own, which bounds their number.
-inline constexpr int kSmallestQueryTile = 16;
-
 // dbias[buckets, heads] += the sum of `tiles` partials [tiles, heads, buckets], in order.
 cudaError_t reduce_bias_gradient(const AttentionArguments& a, int64_t tiles, cudaStream_t stream);
 

@@ -8,16 +8,6 @@
 namespace snug::cuda {
 namespace {
 
-constexpr int64_t kAlignment = 256;
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-int64_t rows_bytes(const AttentionParameters& p) {
-  return aligned(p.queries * p.heads * static_cast<int64_t>(sizeof(float2)));
-}
-
 // The distances at which T5's buckets of one side start: single ones up to half of them, then logarithmic. In
 // float, as Hugging Face computes them.
 void fill_buckets(AttentionArguments& a) {
@@ -49,7 +39,7 @@ AttentionArguments make_arguments(const AttentionParameters& p) {
     fill_buckets(a);
   }
   a.rows = static_cast<float2*>(p.workspace);
-  a.bias_partials = reinterpret_cast<float*>(static_cast<std::byte*>(p.workspace) + rows_bytes(p));
+  a.bias_partials = reinterpret_cast<float*>(static_cast<std::byte*>(p.workspace) + attention_rows_bytes(p));
   return a;
 }
 
@@ -175,34 +165,6 @@ cudaError_t reduce_bias_gradient(const AttentionArguments& a, int64_t tiles, cud
     bias_kernel<__nv_bfloat16><<<blocks, 32, 0, stream>>>(a, tiles);
   }
   return cudaGetLastError();
-}
-
-const char* find_unsupported_attention(const AttentionParameters& p) {
-  if (p.head_dim <= 0 || p.head_dim > 256) {
-    return "head sizes above 256";
-  }
-  if (p.kv_heads <= 0 || p.heads % p.kv_heads != 0) {
-    return "heads that are not a multiple of kv_heads";
-  }
-  if (p.queries * p.heads * 8 > int64_t{1} << 31 || p.keys > int64_t{1} << 28) {
-    return "that many tokens at once";
-  }
-  if (p.buckets != 0 || p.bias != nullptr) {
-    int side = p.bidirectional_buckets ? p.buckets / 2 : p.buckets;
-    if (side < 2 || p.buckets > kMaximumBuckets || p.max_distance > kMaximumReach ||
-        p.max_distance <= side / 2) {
-      return "these relative position buckets";
-    }
-  }
-  return "";
-}
-
-int64_t attention_backward_workspace_bytes(const AttentionParameters& p) {
-  int64_t bytes = rows_bytes(p);
-  if (p.buckets > 0) {
-    bytes += aligned(tile_slots(p.queries, p.sequences, kSmallestQueryTile) * p.heads * p.buckets * 4);
-  }
-  return bytes;
 }
 
 cudaError_t attention_forward(const AttentionParameters& p, cudaStream_t stream) {

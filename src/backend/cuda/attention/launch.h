@@ -1,75 +1,11 @@
-// Attention on the card: what its launchers take. Raw pointers and counts only, so that tests and benchmarks
-// can call them without a program.
+// Attention on the card: its launchers.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
+#include "backend/cuda_plan/attention.h"
 
 namespace snug::cuda {
-
-enum class AttentionNumber : uint8_t { f32, f16, bf16 };
-
-// Sequences lie end to end: sequence s has the queries [q_offsets[s], q_offsets[s+1]) and the keys
-// [kv_offsets[s], kv_offsets[s+1]). The counts here bound the grid; the offsets, in device memory, say what
-// there is, so that a captured graph serves any batch within the bounds (unused sequences have no rows).
-//
-// Query i of a sequence stands at position i + keys - queries, key j at position j, and
-//   score[i,j] = scale * q[i] . k[j] + bias[bucket(j - position(i)), head]
-//   o[i] = sum_j softmax_j(score[i,:]) v[j],  lse[i] = log sum_j exp(score[i,j])
-// over the keys that the query sees: j <= position(i) if causal, j > position(i) - window if window > 0.
-// A query that sees no key gives o = 0 and lse = -inf.
-struct AttentionParameters {
-  AttentionNumber number = AttentionNumber::bf16;  // of q, k, v, o, bias and their gradients
-
-  // Rows of wider buffers: each pointer is at the first head's first column of row 0, strides count elements.
-  const void* q = nullptr;  // [T, heads * head_dim]
-  const void* k = nullptr;  // [Tk, kv_heads * head_dim]
-  const void* v = nullptr;  // [Tk, kv_heads * head_dim]
-  int64_t q_stride = 0;
-  int64_t kv_stride = 0;
-  const int32_t* q_offsets = nullptr;   // [sequences + 1]
-  const int32_t* kv_offsets = nullptr;  // [sequences + 1]
-  void* o = nullptr;                    // [T, heads * head_dim], no gaps; written forward, read backward
-  float* lse = nullptr;                 // [T, heads]; written forward, read backward
-
-  // Backward: all written (=), but dbias, which is added to (+=). Null dq, or null dk and dv: not wanted.
-  const void* dout = nullptr;  // [T, heads * head_dim], no gaps
-  void* dq = nullptr;          // rows as q's
-  void* dk = nullptr;          // rows as k's
-  void* dv = nullptr;
-  int64_t dq_stride = 0;
-  int64_t dkv_stride = 0;
-
-  // T5's relative position bias; null: none.
-  const void* bias = nullptr;  // [buckets, heads]
-  void* dbias = nullptr;       // [buckets, heads]; needs dq
-  bool dbias_is_f32 = false;   // else of `number`
-  bool bidirectional_buckets = false;
-  int buckets = 0;
-  int max_distance = 0;
-
-  int64_t queries = 0;    // T, at least q_offsets[sequences]
-  int64_t keys = 0;       // Tk, at least kv_offsets[sequences]
-  int64_t sequences = 0;  // at least 1
-  int heads = 0;
-  int kv_heads = 0;
-  int head_dim = 0;
-  float scale = 1.0F;
-  bool causal = true;
-  int64_t window = 0;
-
-  void* workspace = nullptr;       // attention_backward_workspace_bytes
-  int64_t shared_limit_bytes = 0;  // tests: act as on a card with this much shared memory; 0: the card's own
-  bool without_tensor_cores = false;  // tests: the plain kernels
-  bool without_hopper = false;        // tests: the kernels of every card since Turing
-};
-
-// "" if the kernels can do it, else what they cannot. Reads no pointers.
-const char* find_unsupported_attention(const AttentionParameters& parameters);
-
-// Scratch bytes at the planned counts; forward needs none.
-int64_t attention_backward_workspace_bytes(const AttentionParameters& parameters);
 
 // Both only enqueue kernels on `stream`: no allocation, no synchronisation, and the same bits on every run.
 // The bits of dk and dv may differ between batches of very different size (how many blocks share a tile

@@ -12,8 +12,6 @@ namespace snug::cuda {
 inline constexpr float kLog2E = 1.4426950408889634F;
 inline constexpr float kLn2 = 0.6931471805599453F;
 inline constexpr int kFar = 1 << 29;  // beyond any position, and sums of two stay within int
-inline constexpr int kMaximumBuckets = 64;
-inline constexpr int kMaximumReach = 512;
 
 // Passed to kernels by value.
 struct AttentionArguments {
@@ -31,12 +29,6 @@ struct AttentionArguments {
   float* bias_partials = nullptr;  // [query tiles, heads, buckets]
   int bias_tiles = 0;
 };
-
-// Slots for tiles of `rows` rows: sequence s owns the slots from offsets[s] / rows + s, which are always
-// enough for its rows; some of them may be empty. So a block finds its tile without a list made beforehand.
-inline __host__ __device__ int64_t tile_slots(int64_t total_rows, int64_t sequences, int64_t rows) {
-  return total_rows / rows + sequences;
-}
 
 // One tile of one sequence and head.
 struct Work {

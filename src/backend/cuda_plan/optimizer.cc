@@ -1,0 +1,16 @@
+// The norm over all gradients: one sum of squares a block.
+#include "backend/cuda_plan/need_functions.h"
+#include "backend/cuda_plan/optimizer_blocks.h"
+#include "backend/cuda_plan/scratch.h"
+
+namespace snug::cuda {
+
+int64_t gradient_norm_workspace(const Program& program, const Op& op) {
+  int64_t blocks = 0;
+  for (BufferId id : op.inputs) {
+    blocks += blocks_of(program.buffer(id).max_elements());
+  }
+  return padded_bytes_of<double>(blocks);
+}
+
+}  // namespace snug::cuda

@@ -1,0 +1,55 @@
+// linear, the up product of LoRA, and their gradients.
+#include "backend/cuda_plan/products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/cuda_plan/need_functions.h"
+#include "backend/cuda_plan/row_sums.h"
+#include "backend/cuda_plan/scratch.h"
+
+namespace snug::cuda {
+namespace {
+
+bool has_output(const Op& op, size_t i) {
+  return op.outputs.size() > i && op.outputs[i] != kNoBuffer;
+}
+
+}  // namespace
+
+int64_t product_workspace(const Program&, const Op&) {
+  return kBlasWorkspaceBytes;
+}
+
+// The weight's product, then the bias's column sums in the same memory.
+int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
+  int64_t bytes = has_output(op, 0) ? kBlasWorkspaceBytes : 0;
+  if (has_output(op, 1)) {
+    const Buffer& dy = program.buffer(op.inputs[0]);
+    bytes = std::max(bytes, padded_bytes_of<float>(bias_gradient_floats(dy.dims[0].max, dy.dims[1].max)));
+  }
+  return bytes;
+}
+
+// Products multiply one dtype with itself, and add biases of the result's dtype.
+std::string find_unsupported_product(const Program& program, const Op& op) {
+  const Buffer& a = program.buffer(op.inputs[0]);
+  const Buffer& b = program.buffer(op.inputs[1]);
+  if (a.dtype != b.dtype) {
+    return fmt::format(
+        "the cuda backend multiplies {} (\"{}\") with {} (\"{}\") in no kernel: give both one dtype",
+        name_of(a.dtype), a.name, name_of(b.dtype), b.name);
+  }
+  if (op.kind == OpKind::linear && op.inputs.size() > 2 && op.inputs[2] != kNoBuffer) {
+    const Buffer& bias = program.buffer(op.inputs[2]);
+    const Buffer& y = program.buffer(op.outputs[0]);
+    if (bias.dtype != y.dtype) {
+      return fmt::format("the cuda backend adds no {} bias (\"{}\") to {}: give both one dtype",
+                         name_of(bias.dtype), bias.name, name_of(y.dtype));
+    }
+  }
+  return "";
+}
+
+}  // namespace snug::cuda

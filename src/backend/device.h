@@ -1,0 +1,47 @@
+// What a plan has to know of a device: its memory, and what its kernels need and support.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "program/program.h"
+
+namespace snug {
+
+// What a device is good for, as measured; 0: not known.
+struct DeviceRates {
+  double product_flops = 0;     // of matrix products, the reading and writing of memory left out
+  double ceiling_flops = 0;     // of large matrix products, all in: what speeds are held against
+  double bytes_per_second = 0;  // of kernels that read and write the device's memory
+  double seconds_per_op = 0;    // between the end of one and the next at work
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual std::string_view name() const = 0;
+  // The device it found, its free memory and who else uses it, on one line; "" if there is nothing to say.
+  virtual std::string description() const { return ""; }
+
+  // For computing in this dtype.
+  virtual DeviceRates rates(DType /*dtype*/) const { return {}; }
+
+  // "" if there is a kernel for this op on buffers of these dtypes; else what is missing.
+  virtual std::string find_unsupported(const Program& program, const Op& op) const = 0;
+  // Scratch memory that the kernel needs at the planned sizes.
+  virtual int64_t workspace_bytes(const Program& program, const Op& op) const = 0;
+
+  // The arena that stands for `home` here. Where host and device are one memory, all homes are one arena, and
+  // what is staged at one time shares its bytes with what is computed at another.
+  virtual Home home_of(Home home) const { return home; }
+
+  // What the device has in all, if that is known, and what the driver takes of it before the first
+  // allocation.
+  virtual std::optional<int64_t> device_total_bytes() const = 0;
+  virtual int64_t context_bytes() const = 0;
+};
+
+}  // namespace snug

@@ -1,0 +1,117 @@
+// What CUDA kernels need, by hand: this runs in every build, without a card.
+#include <gtest/gtest.h>
+
+#include "backend/cuda_plan/planned_card.h"
+#include "program/builder.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kProductScratch = 32 * 1024 * 1024;
+
+// One op on fresh buffers; an empty shape stands for an input or output that is not there.
+struct OneOp {
+  using Shapes = std::vector<std::vector<Dim>>;
+
+  OneOp(OpKind kind, const Shapes& inputs, const Shapes& outputs, Attributes attributes = {},
+        DType dtype = DType::bf16) {
+    op.kind = kind;
+    op.name = "op";
+    op.attributes = std::move(attributes);
+    for (const auto& dims : inputs) {
+      op.inputs.push_back(add(dims, dtype));
+    }
+    for (const auto& dims : outputs) {
+      op.outputs.push_back(add(dims, dtype));
+    }
+  }
+
+  BufferId add(const std::vector<Dim>& dims, DType dtype) {
+    if (dims.empty()) {
+      return kNoBuffer;
+    }
+    std::string name = "buffer " + std::to_string(program.buffers.size());
+    return program.add_buffer({.name = name, .dtype = dtype, .dims = dims});
+  }
+  int64_t workspace_bytes() const { return card.workspace_bytes(program, op); }
+  std::string unsupported() const { return card.find_unsupported(program, op); }
+
+  PlannedCard card;
+  Program program;
+  Op op;
+};
+
+AttentionAttributes attention_of(int64_t heads, int64_t head_dim) {
+  AttentionAttributes attributes;
+  attributes.heads = heads;
+  attributes.kv_heads = heads;
+  attributes.head_dim = head_dim;
+  return attributes;
+}
+
+// Queries, keys and values, offsets, o, lse, do: T tokens of `sequences`.
+OneOp attention_backward(const AttentionAttributes& attributes, int64_t tokens_count, int64_t sequences) {
+  Dim rows = fixed(tokens_count);
+  Dim width = fixed(attributes.heads * attributes.head_dim);
+  Dim offsets = fixed(sequences + 1);
+  return {OpKind::attention_backward,
+          {{rows, width},
+           {rows, width},
+           {offsets},
+           {offsets},
+           {rows, width},
+           {rows, fixed(attributes.heads)},
+           {rows, width}},
+          {{rows, width}, {rows, width}},
+          attributes};
+}
+
+TEST(PlannedCard, ProductsTakeTheirFixedScratch) {
+  OneOp product(OpKind::linear, {{fixed(100), fixed(64)}, {fixed(32), fixed(64)}}, {{fixed(100), fixed(32)}},
+                LinearAttributes{});
+  EXPECT_EQ(product.workspace_bytes(), kProductScratch);
+  // A bias's gradient alone: 1000 rows are 63 slices of at most 16; a sum of 4 bytes a slice and column.
+  OneOp bias(OpKind::linear_backward_weight, {{fixed(1000), fixed(640)}, {fixed(1000), fixed(64)}},
+             {{}, {fixed(640)}}, LinearAttributes{});
+  EXPECT_EQ(bias.workspace_bytes(), 63 * 640 * 4);
+}
+
+TEST(PlannedCard, TheLossHeadHoldsAChunkOfLogits) {
+  // Chunks of 128 asked for: 128 rows of 1001 logits, padded to 1008; 2048 losses in fp64; a product.
+  OneOp head(OpKind::loss_head, {{fixed(2048), fixed(64)}, {fixed(1001), fixed(64)}}, {{fixed(1)}},
+             LossAttributes{.chunk_tokens = 128});
+  EXPECT_EQ(head.workspace_bytes(), 128 * 1008 * 4 + 2048 * 8 + kProductScratch);
+}
+
+TEST(PlannedCard, AttentionsGradientKeepsTwoNumbersAQueryAndHead) {
+  EXPECT_EQ(attention_backward(attention_of(28, 128), 4096, 2).workspace_bytes(), 4096 * 28 * 2 * 4);
+  // T5's biases: also partial sums of 32 buckets a head, for tiles of 16 queries and one more a sequence.
+  AttentionAttributes biased = attention_of(32, 64);
+  biased.causal = false;
+  biased.relative_buckets = 32;
+  biased.relative_max_distance = 128;
+  EXPECT_EQ(attention_backward(biased, 4096, 8).workspace_bytes(),
+            4096 * 32 * 2 * 4 + (4096 / 16 + 8) * 32 * 32 * 4);
+}
+
+TEST(PlannedCard, NormsKeepPartialSumsOnlyForWeightsThatAreTrained) {
+  OneOp::Shapes inputs = {{fixed(100), fixed(512)}, {fixed(512)}, {fixed(100), fixed(512)}};
+  OneOp frozen(OpKind::rms_norm_backward, inputs, {{fixed(100), fixed(512)}, {}}, NormAttributes{});
+  EXPECT_EQ(frozen.workspace_bytes(), 0);
+  // 13 slices of up to 8 rows.
+  OneOp trained(OpKind::rms_norm_backward, inputs, {{fixed(100), fixed(512)}, {fixed(512)}},
+                NormAttributes{});
+  EXPECT_EQ(trained.workspace_bytes(), 13 * 512 * 4);
+}
+
+TEST(PlannedCard, SaysWhatNoKernelDoes) {
+  EXPECT_EQ(attention_backward(attention_of(4, 256), 64, 1).unsupported(), "");
+  std::string wide = attention_backward(attention_of(4, 264), 64, 1).unsupported();
+  EXPECT_NE(wide.find("head sizes above 256"), std::string::npos) << wide;
+  OneOp mixed(OpKind::linear, {{fixed(4), fixed(8)}}, {{fixed(4), fixed(8)}}, LinearAttributes{});
+  mixed.op.inputs.push_back(mixed.add({fixed(8), fixed(8)}, DType::f32));
+  EXPECT_NE(mixed.unsupported().find("bf16"), std::string::npos) << mixed.unsupported();
+}
+
+}  // namespace
+}  // namespace snug

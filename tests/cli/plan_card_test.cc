@@ -1,0 +1,54 @@
+// Plans for a card, made by whatever build this is, on a machine that need not have one.
+#include <gtest/gtest.h>
+
+#include "support/run_snug.h"
+
+namespace snug {
+namespace {
+
+const std::string kCase1 = source_path("tests/goldens/plans/cases/case1_qwen_lora.yml");
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// After a change that is meant to alter it (from a build without CUDA):
+//   cd tests/goldens/plans && snug plan cases/case1_qwen_lora.yml --device cuda > case1_cuda.txt
+TEST(PlanForACard, IsTheGoldenOne) {
+  CommandResult result = run_snug({"plan", "cases/case1_qwen_lora.yml", "--device", "cuda"},
+                                  "cd " + shell_quoted(source_path("tests/goldens/plans")) + " && ");
+  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  EXPECT_EQ(result.output, read_text_file(source_path("tests/goldens/plans/case1_cuda.txt")));
+}
+
+TEST(PlanForACard, NeedsNoLimit) {
+  CommandResult result = run_snug({"plan", kCase1, "--device", "cuda", "--set", "memory.limit=null"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("limit not known: --memory"), std::string::npos) << result.output;
+  Json json =
+      json_output(run_snug({"plan", kCase1, "--device", "cuda", "--json", "--set", "memory.limit=null"}));
+  EXPECT_TRUE(json["fits"].is_null());
+  EXPECT_TRUE(json["limit_bytes"].is_null());
+  EXPECT_GT(json["peak_bytes"].get<int64_t>(), 20'000'000'000);
+}
+
+TEST(PlanForACard, TheFirstLineNamesTheDevice) {
+  std::string recipe = source_path("recipes/ship_log.yml");
+  CommandResult cpu = run_snug({"plan", recipe, "--device", "cpu"});
+  EXPECT_EQ(first_line(cpu.output), "  device  cpu");
+  CommandResult card = run_snug({"plan", recipe, "--device", "cuda"});
+  EXPECT_EQ(first_line(card.output).rfind("  device  cuda: ", 0), 0U) << card.output;
+  CommandResult unknown = run_snug({"plan", recipe, "--device", "tpu"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.errors.find("expected cpu or cuda"), std::string::npos) << unknown.errors;
+}
+
+// fp16 has no kernels on the CPU; the way out is in the message.
+TEST(PlanForACard, IsWhatAnFp16RecipeIsToldOf) {
+  CommandResult result = run_snug({"plan", kCase1, "--device", "cpu"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("--device cuda"), std::string::npos) << result.errors;
+}
+
+}  // namespace
+}  // namespace snug
