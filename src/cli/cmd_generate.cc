@@ -42,8 +42,8 @@ DType chosen_dtype(const GenerateArguments& arguments, const ModelSpec& spec) {
     return spec.dtype.value_or(DType::f32);
   }
   std::optional<DType> dtype = parse_dtype(arguments.dtype);
-  if (!dtype || !is_floating(*dtype)) {
-    throw bad_input(fmt::format("--dtype is \"{}\": expected fp32 or bf16", arguments.dtype));
+  if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) {
+    throw bad_input(fmt::format("--dtype is \"{}\": expected fp32, bf16 or fp16", arguments.dtype));
   }
   return *dtype;
 }
@@ -222,7 +222,7 @@ void add_generate_command(CLI::App& app, Action& action) {
       ->add_option("--top-p", arguments->sampling.top_p, "Sample among the likeliest that make up this share")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", arguments->sampling.seed, "Of the sampling");
-  command->add_option("--dtype", arguments->dtype, "fp32 or bf16; default: as the model was saved");
+  command->add_option("--dtype", arguments->dtype, "fp32, bf16 or fp16; default: as the model was saved");
   command->add_option("--logits", arguments->logits_file,
                       "Also write the logits of all positions, prompt and answer (JSON)");
   command->add_option("--memory", arguments->memory, "The memory limit, e.g. 2GB");

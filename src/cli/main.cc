@@ -68,7 +68,9 @@ int run(int argc, char** argv) {
   app.fallthrough();
   app.option_defaults()->always_capture_default();
   int threads = 0;
-  app.add_option("--threads", threads, "Threads to compute with; 0: one a core")->check(CLI::Range(0, 1024));
+  app.add_option("--threads", threads, "Threads to compute with; 0: one a core")
+      ->envname("SNUG_THREADS")
+      ->check(CLI::Range(0, snug::kMostThreads));
 
   snug::Action action;
   snug::add_inspect_command(app, action);

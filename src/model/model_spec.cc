@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "io/printable.h"
 #include "model/family.h"
 
 namespace snug {
@@ -54,9 +55,17 @@ std::string architecture_of(const Json& config, const std::string& path) {
 std::optional<DType> saved_dtype(const Json& config, const std::string& path) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     std::string name = json_string(config, key, "", path);
-    if (!name.empty()) {
-      return parse_dtype(name);
+    if (name.empty()) {
+      continue;
     }
+    std::optional<DType> dtype = parse_dtype(name);
+    if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) {
+      throw bad_input(
+          fmt::format("{}: \"{}\" is {}; snug computes in float32, bfloat16 or float16: write one of them "
+                      "there, and weights of another floating type are read as that",
+                      path, key, in_quotes(name)));
+    }
+    return dtype;
   }
   return std::nullopt;
 }

@@ -54,10 +54,12 @@ void add_to(Matrix& sum, const std::vector<float>& before) {
   }
 }
 
-// The fp32 sums of k products of unit size wander off by about sqrt(k) roundings.
+// Sums of `inner` products of unit size, which reach about its root on the way, scaled and added to
+// something.
 void expect_product(const std::vector<float>& actual, const Matrix& expected, DType dtype, int64_t inner) {
-  expect_close(actual, expected.values, dtype == DType::bf16 ? tolerance_of(dtype) : 2e-6,
-               std::sqrt(static_cast<double>(inner)));
+  auto terms = static_cast<double>(inner);
+  expect_close(actual, expected.values, fp32_error(terms + 3) + (dtype == DType::bf16 ? 0x1p-8 : 0),
+               std::sqrt(terms));
 }
 
 struct Case {

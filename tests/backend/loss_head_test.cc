@@ -9,6 +9,15 @@ constexpr int64_t kVocabulary = 67;
 constexpr int64_t kWidth = 24;
 constexpr float kScale = 0.125F;
 
+// Logits are sums of kWidth products of unit size, up to four times the root of that; the relative error of a
+// probability is the absolute error of its logit.
+double logit_error() {
+  return fp32_error(kWidth);
+}
+double probability_error() {
+  return 4 * std::sqrt(static_cast<double>(kWidth)) * logit_error();
+}
+
 struct Case {
   int64_t tokens;
   int64_t chunk;
@@ -103,7 +112,7 @@ TEST_P(LossHeadTest, LossIsTheUnscaledSum) {
   OpRunner runner(builder.finish());
   set_inputs(runner);
   runner.run(at_tokens(GetParam().tokens));
-  expect_close(runner.get("loss"), std::vector<double>{2 * expected().loss}, 1e-6);
+  expect_close(runner.get("loss"), std::vector<double>{2 * expected().loss}, logit_error());
 }
 
 TEST_P(LossHeadTest, GradientOfInputAndWeight) {
@@ -126,17 +135,17 @@ TEST_P(LossHeadTest, GradientOfInputAndWeight) {
       runner.set("dw", before);
       runner.run(at_tokens(count));
       Expected wanted = expected();
-      expect_close(runner.get("loss"), std::vector<double>{wanted.loss}, 1e-6);
+      expect_close(runner.get("loss"), std::vector<double>{wanted.loss}, logit_error());
       for (size_t i = 0; accumulate && i < before.size(); ++i) {
         wanted.dweight[i] += static_cast<double>(before[i]);
       }
       if (absent != 1) {
-        expect_close(runner.get("dx"), wanted.dx, tolerance_of(activation), 0.1);
+        expect_close(runner.get("dx"), wanted.dx, probability_error() + tolerance_of(activation), kScale);
       }
       if (absent == 2) {
         EXPECT_EQ(runner.get("dw"), before);
       } else {
-        expect_close(runner.get("dw"), wanted.dweight, 4e-6);
+        expect_close(runner.get("dw"), wanted.dweight, probability_error() + tolerance_of(DType::f32));
       }
     }
   }

@@ -90,6 +90,21 @@ TEST(Rope, FollowsTheDefinition) {
   }
 }
 
+// Heads wider than any table of angles that a kernel might keep.
+TEST(Rope, TurnsHeadsOfAnyWidth) {
+  for (int64_t head_dim : {1022, 1026, 4098}) {
+    RopeCase c{
+        .tokens = 3, .columns = 2 * head_dim + 1, .attributes = {.rotated_heads = 2, .head_dim = head_dim}};
+    OpRunner runner = make_runner(c);
+    std::vector<float> x = random_values(c.tokens * c.columns, 31);
+    std::vector<int64_t> positions = {1, 50, 4095};
+    runner.set("x", x);
+    runner.set_ints("positions", positions);
+    runner.run();
+    expect_close(runner.get("y"), expected_of(c, x, positions), tolerance_of(DType::f32));
+  }
+}
+
 TEST(Rope, TurningBackReturnsTheInput) {
   RopeCase forth{.tokens = 9, .columns = 40, .attributes = {.rotated_heads = 2, .head_dim = 16}};
   RopeCase back = forth;

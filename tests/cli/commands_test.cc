@@ -27,6 +27,26 @@ TEST(Cli, UnknownCommandsAndOptionsAreBadInput) {
   EXPECT_EQ(run_snug({"plan", kRecipe, "--no-such-option"}).exit_code, 2);
 }
 
+TEST(Cli, ThreadsThatNoMachineHasAreBadInput) {
+  for (const char* threads : {"1024", "513", "-1", "2147483648", "two"}) {
+    CommandResult result = run_snug({"plan", kRecipe, "--threads", threads});
+    EXPECT_EQ(result.exit_code, 2) << threads;
+    EXPECT_NE(result.errors.find("--threads"), std::string::npos) << result.errors;
+  }
+  EXPECT_NE(run_snug({"plan", kRecipe, "--threads", "1024"}).errors.find("512"), std::string::npos);
+}
+
+// Far more threads than cores are slow, but right.
+TEST(Cli, ManyThreadsGenerateTheSame) {
+  auto generate = [](const std::string& threads) {
+    return run_snug({"generate", kModel, "--prompt", "Once upon a time there was a", "--max-new-tokens", "4",
+                     "--threads", threads});
+  };
+  CommandResult two = generate("2");
+  EXPECT_EQ(two.exit_code, 0);
+  EXPECT_EQ(generate("512").output, two.output);
+}
+
 TEST(Cli, InspectJsonHasItsKeys) {
   Json json = json_output(run_snug({"inspect", kModel, "--rank", "16", "--json"}));
   EXPECT_EQ(json["parameters"], 1796160);

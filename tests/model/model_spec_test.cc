@@ -117,6 +117,15 @@ TEST(ModelSpec, Refusals) {
   config["quantization_config"] = {{"quant_method", "gptq"}};
   expect_refusal(config, {"quantization_config", "unquantised"});
 
+  for (const char* key : {"torch_dtype", "dtype"}) {
+    for (const char* name : {"float64", "uint8", "int8", "int32", "float8_e4m3fn", "auto"}) {
+      config = llama_config();
+      config.erase("torch_dtype");
+      config[key] = name;
+      expect_refusal(config, {key, name, "float32, bfloat16 or float16"});
+    }
+  }
+
   config = llama_config();
   config["hidden_act"] = "relu";
   expect_refusal(config, {"hidden_act", "relu"});

@@ -29,20 +29,35 @@ inline Recipe curve_recipe(const std::string& name) {
   return recipe;
 }
 
-// The largest difference of a step's loss from Hugging Face's, relative to it. The runner's weights are
-// trained.
+// The micro-batches of one step of a reference run.
+inline std::vector<Batch> micro_batches_of(const Json& sequences, const Json& step) {
+  std::vector<Batch> batches;
+  for (const Json& indices : step["micro_batches"]) {
+    batches.push_back(batch_of_sequences(sequences, indices.get<std::vector<size_t>>()));
+  }
+  return batches;
+}
+
+// The loss of each step; the runner's weights are trained.
+inline std::vector<float> losses_of_curve(StepRunner& runner, const Json& curve) {
+  std::vector<float> losses;
+  auto total = static_cast<int64_t>(curve["steps"].size());
+  for (const Json& step : curve["steps"]) {
+    losses.push_back(static_cast<float>(
+        runner.run_step(micro_batches_of(curve["sequences"], step), std::ssize(losses), total).loss));
+  }
+  return losses;
+}
+
+// The largest difference of a step's loss from Hugging Face's, relative to it.
 inline double largest_difference_from_curve(StepRunner& runner, const std::string& name) {
   Json curve = read_curve(name);
-  const Json& steps = curve["steps"];
-  EXPECT_EQ(steps.size(), 50U);
+  EXPECT_EQ(curve["steps"].size(), 50U);
+  std::vector<float> losses = losses_of_curve(runner, curve);
   double largest = 0;
-  for (size_t step = 0; step < steps.size(); ++step) {
-    std::vector<Batch> micro_batches;
-    for (const Json& indices : steps[step]["micro_batches"]) {
-      micro_batches.push_back(batch_of_sequences(curve["sequences"], indices.get<std::vector<size_t>>()));
-    }
-    double wanted = steps[step]["loss"].get<double>();
-    double loss = runner.run_step(micro_batches, static_cast<int64_t>(step), 50).loss;
+  for (size_t step = 0; step < losses.size(); ++step) {
+    auto wanted = curve["steps"][step]["loss"].get<double>();
+    auto loss = static_cast<double>(losses[step]);
     largest = std::isfinite(loss) ? std::max(largest, std::abs(loss - wanted) / wanted) : loss;
   }
   return largest;

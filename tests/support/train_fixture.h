@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/check.h"
+#include "base/rng.h"
 #include "compile/phases.h"
 #include "io/safetensors.h"
 #include "model/locate.h"
@@ -65,6 +67,23 @@ class FixtureOn {
 
   std::vector<float> gradient(Role role, const std::string& file_name) {
     return tensor(role, file_name, ".grad");
+  }
+
+  // Every weight w becomes w (1 + noise x), x normally distributed.
+  void shake_weights(double noise, uint64_t seed) {
+    Rng rng(seed, 0x7368616b65ULL);
+    for (Role role : {Role::base_weights, Role::adapters}) {
+      for (const StoredTensor& stored : stored_tensors(plan, role, true)) {
+        std::vector<float> values = tensor(role, stored.name);
+        for (float& value : values) {
+          value *= static_cast<float>(1 + noise * static_cast<double>(rng.normal()));
+        }
+        Tensor target = executor.tensor(kLoadPhase, stored.buffer);
+        SNUG_CHECK(target.dtype == DType::f32, "noise is for tests in fp32");
+        backend.upload(target.template as<float>() + stored.first_element, values.data(),
+                       stored.elements * size_of(DType::f32));
+      }
+    }
   }
 
   Recipe recipe;

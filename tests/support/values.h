@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/rng.h"
 #include "program/buffer.h"
+#include "support/rounding.h"
 
 namespace snug {
 
@@ -59,9 +60,9 @@ inline std::vector<float> rounded(std::vector<float> values, DType dtype) {
   return values;
 }
 
-// Half a unit in the last place of the dtype, a few times over: fit for results of short fp32 computations.
+// A result made in fp32 of sums of up to 256 numbers; in bf16 its last rounding outweighs all before it.
 inline double tolerance_of(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-8 * 1.01 : 4e-6;
+  return fp32_error(256) + (dtype == DType::bf16 ? 0x1p-8 : 0);
 }
 
 // |actual - expected| <= tolerance * max(|expected|, floor), element by element; NaN never passes.

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "data/batches/limits.h"
 #include "data/batches/synthetic.h"
+#include "support/model_rounding.h"
 #include "support/temporary_folder.h"
-#include "support/train_fixture.h"
 #include "train/generator.h"
 #include "train/output.h"
 
@@ -102,10 +102,11 @@ TEST(EncoderDecoder, RecomputationChangesNoBit) {
 TEST(EncoderDecoder, SplittingIntoMicroBatchesChangesNothing) {
   for (bool lora : {false, true}) {
     std::vector<double> whole = losses(t5_recipe(lora), 4);
+    double error = product_error(locate_model(t5_recipe(lora).model.path).spec, 4 * 17);
     for (int64_t split : {2, 1}) {
       std::vector<double> parts = losses(t5_recipe(lora), split);
       for (size_t step = 0; step < whole.size(); ++step) {
-        EXPECT_NEAR(parts[step], whole[step], 1e-6 * whole[step]) << "lora " << lora << ", split " << split;
+        EXPECT_NEAR(parts[step], whole[step], error * whole[step]) << "lora " << lora << ", split " << split;
       }
     }
   }

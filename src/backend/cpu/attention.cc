@@ -87,7 +87,7 @@ Item find_item(const KernelCall& call, int64_t index) {
 
 // One row of scores, of which [visible.first, visible.last) count: exponentials in their place, zero
 // elsewhere; the row's output so far is brought to the new maximum.
-void add_to_softmax(float* scores, int64_t keys, KeyRange visible, Block& block, int64_t row,
+void add_to_softmax(float* scores, int64_t keys, KeyRange visible, const Block& block, int64_t row,
                     int64_t head_dim) {
   std::fill_n(scores, visible.first, 0.0F);
   std::fill_n(scores + visible.last, keys - visible.last, 0.0F);
@@ -160,7 +160,7 @@ void finish(const KernelCall& call, const Item& item, const Block& block) {
               o.block(item.rows.query + item.first, item.head * head_dim, item.count, head_dim));
 }
 
-void run_item(const KernelCall& call, const Item& item, Block& block) {
+void run_item(const KernelCall& call, const Item& item, const Block& block) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t head_dim = attributes.head_dim;
   int64_t kv_head = item.head / (attributes.heads / attributes.kv_heads);
@@ -210,16 +210,12 @@ void attention(const KernelCall& call) {
   int64_t items = count_query_blocks(call.inputs[2]) * attributes.heads;
   DType dtype = call.inputs[0].dtype;
   auto share = static_cast<size_t>(block_bytes(attributes.head_dim, dtype));
-#pragma omp parallel num_threads(thread_count())
-  {
-    auto thread = static_cast<size_t>(omp_get_thread_num());
-    Block block =
-        take_block(Scratch(call.workspace.subspan(thread * share, share)), attributes.head_dim, dtype);
-#pragma omp for schedule(dynamic)
-    for (int64_t index = 0; index < items; ++index) {
+  parallel_items(items, [&](int slot) {
+    Scratch scratch(call.workspace.subspan(static_cast<size_t>(slot) * share, share));
+    return [&call, block = take_block(scratch, attributes.head_dim, dtype)](int64_t index) {
       run_item(call, find_item(call, index), block);
-    }
-  }
+    };
+  });
 }
 
 int64_t attention_workspace(const Program& program, const Op& op) {

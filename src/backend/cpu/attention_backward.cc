@@ -265,19 +265,18 @@ void attention_backward(const KernelCall& call) {
   std::fill_n(sums, bias_sums(attributes, sequences), 0.0F);
   std::span<std::byte> shares = scratch.rest();
   auto share = static_cast<size_t>(block_bytes(attributes.head_dim, keys, dtype));
-#pragma omp parallel num_threads(thread_count())
-  {
-    auto thread = static_cast<size_t>(omp_get_thread_num());
-    Block block =
-        take_block(Scratch(shares.subspan(thread * share, share)), attributes.head_dim, keys, dtype);
-#pragma omp for schedule(dynamic)
-    for (int64_t index = 0; index < sequences * attributes.kv_heads; ++index) {
-      int64_t sequence = index / attributes.kv_heads;
-      SequenceRows rows = sequence_rows(call.inputs[2].as<int32_t>(), call.inputs[3].as<int32_t>(), sequence);
-      float* dbias = wants_bias_gradient(call) ? sums + bias_sums(attributes, sequence) : nullptr;
-      run_item(call, rows, index % attributes.kv_heads, dbias, block);
-    }
-  }
+  auto run_index = [&](int64_t index, const Block& block) {
+    int64_t sequence = index / attributes.kv_heads;
+    SequenceRows rows = sequence_rows(call.inputs[2].as<int32_t>(), call.inputs[3].as<int32_t>(), sequence);
+    float* dbias = wants_bias_gradient(call) ? sums + bias_sums(attributes, sequence) : nullptr;
+    run_item(call, rows, index % attributes.kv_heads, dbias, block);
+  };
+  parallel_items(sequences * attributes.kv_heads, [&](int slot) {
+    Scratch own(shares.subspan(static_cast<size_t>(slot) * share, share));
+    return [&run_index, block = take_block(own, attributes.head_dim, keys, dtype)](int64_t index) {
+      run_index(index, block);
+    };
+  });
   if (wants_bias_gradient(call)) {
     finish_bias_gradient(call, sums, sequences);
   }

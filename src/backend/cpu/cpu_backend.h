@@ -1,4 +1,4 @@
-// The CPU backend: arenas in ordinary memory, kernels that run on the calling thread and its OpenMP pool.
+// The CPU backend: arenas in ordinary memory, kernels that run on the calling thread and the pool of threads.
 #pragma once
 
 #include <array>

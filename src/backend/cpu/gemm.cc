@@ -4,6 +4,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/scratch.h"
@@ -37,8 +38,21 @@ Gemm part_of(const Gemm& product, int64_t row, int64_t rows, int64_t column, int
   return part;
 }
 
+// Keeps OpenBLAS on the calling thread: the threads are ours. Its OpenMP flavour has that setting once a
+// thread, and none of its flavours may be told by two threads at once.
+void compute_alone() {
+  thread_local bool told = false;
+  if (!told) {
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> lock(mutex);
+    openblas_set_num_threads(1);
+    told = true;
+  }
+}
+
 // All three in fp32: C = alpha A B + beta C.
 void multiply_floats(const Gemm& product, float beta) {
+  compute_alone();
   auto k = static_cast<int>(inner_size(product));
   cblas_sgemm(CblasRowMajor, product.transpose_a ? CblasTrans : CblasNoTrans,
               product.transpose_b ? CblasTrans : CblasNoTrans, static_cast<int>(product.c.rows),
@@ -185,7 +199,7 @@ int64_t row_parts(int64_t m, int64_t n, int64_t threads) {
 }
 
 int64_t threads_for(int64_t m, int64_t n, int64_t k) {
-  bool alone = omp_in_parallel() != 0 || m * n * k < kParallelWork;
+  bool alone = in_parallel() || m * n * k < kParallelWork;
   return alone ? 1 : thread_count();
 }
 
@@ -253,8 +267,7 @@ void gemm(const Gemm& product, std::span<std::byte> workspace) {
   auto share = static_cast<size_t>(
       thread_workspace_bytes({m, n, k, product.a.dtype, product.b.dtype, product.c.dtype}));
   SNUG_CHECK(share * static_cast<size_t>(threads) <= workspace.size(), "gemm was given too little workspace");
-#pragma omp parallel for schedule(static) num_threads(static_cast <int>(threads))
-  for (int64_t part = 0; part < threads; ++part) {
+  for_each_part(static_cast<int>(threads), [&](int64_t part) {
     int64_t row = part_start(m, part / along, across);
     int64_t rows = part_start(m, part / along + 1, across) - row;
     int64_t column = part_start(n, part % along, along);
@@ -263,7 +276,7 @@ void gemm(const Gemm& product, std::span<std::byte> workspace) {
       multiply_part(part_of(product, row, rows, column, columns),
                     workspace.subspan(static_cast<size_t>(part) * share, share));
     }
-  }
+  });
 }
 
 }  // namespace snug::cpu

@@ -1,5 +1,6 @@
 // Rotary position embedding in Hugging Face's layout: within each head, element i is paired with element
 // i + head_dim / 2, and the pair is turned by the angle position * inverse_frequencies[i].
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -10,19 +11,22 @@
 namespace snug::cpu {
 namespace {
 
-constexpr int64_t kMostPairs = 512;  // head_dim up to 1024
+// Wider heads are turned in pieces of this many pairs.
+constexpr int64_t kPairsAtOnce = 512;
 
-// The turn of one token, the same for all its heads.
+// The turn of one token's pairs from `first` on, the same for all its heads.
 struct Turn {
-  std::array<float, kMostPairs> cosine;
-  std::array<float, kMostPairs> sine;
+  int64_t first = 0;
+  int64_t count = 0;
+  std::array<float, kPairsAtOnce> cosine;
+  std::array<float, kPairsAtOnce> sine;
 
   // The angle is a product of two floats, as in Hugging Face's code: rounding it differently would turn
   // far positions by visibly other angles.
-  void set(int32_t position, const float* frequencies, int64_t pairs, const RopeAttributes& attributes) {
+  void set(int32_t position, const float* frequencies, const RopeAttributes& attributes) {
     float direction = attributes.inverse ? -1.0F : 1.0F;
-    for (int64_t i = 0; i < pairs; ++i) {
-      float angle = static_cast<float>(position) * frequencies[i];
+    for (int64_t i = 0; i < count; ++i) {
+      float angle = static_cast<float>(position) * frequencies[first + i];
       auto at = static_cast<size_t>(i);
       cosine[at] = std::cos(angle) * attributes.magnitude;
       sine[at] = std::sin(angle) * attributes.magnitude * direction;
@@ -30,12 +34,13 @@ struct Turn {
   }
 };
 
+// x and y: the head's elements from the turn's first pair on; their partners lie `pairs` further.
 template <bool kAccumulate, typename T>
 void turn_head(const T* x, T* y, const Turn& turn, int64_t pairs) {
   const float* cosine = turn.cosine.data();
   const float* sine = turn.sine.data();
 #pragma omp simd
-  for (int64_t i = 0; i < pairs; ++i) {
+  for (int64_t i = 0; i < turn.count; ++i) {
     float low = to_float(x[i]);
     float high = to_float(x[i + pairs]);
     store<kAccumulate>(y[i], low * cosine[i] - high * sine[i]);
@@ -55,7 +60,6 @@ void rope(const KernelCall& call) {
   int64_t columns = x.columns();
   int64_t pairs = attributes.head_dim / 2;
   int64_t turned_columns = attributes.rotated_heads * attributes.head_dim;
-  SNUG_CHECK(pairs <= kMostPairs, "heads are wider than the rope kernel's table");
   SNUG_CHECK(turned_columns <= columns, "more heads to rotate than columns");
   with_type(x.dtype, [&](auto activation) {
     with_flag(call.op.accumulates_output(0), [&](auto accumulate) {
@@ -66,9 +70,12 @@ void rope(const KernelCall& call) {
         for (int64_t token = first; token < last; ++token) {
           const T* source = x.as<T>() + token * columns;
           T* destination = call.outputs[0].as<T>() + token * columns;
-          turn.set(positions[token], frequencies, pairs, attributes);
-          for (int64_t column = 0; column < turned_columns; column += attributes.head_dim) {
-            turn_head<kAccumulate>(source + column, destination + column, turn, pairs);
+          for (turn.first = 0; turn.first < pairs; turn.first += kPairsAtOnce) {
+            turn.count = std::min(kPairsAtOnce, pairs - turn.first);
+            turn.set(positions[token], frequencies, attributes);
+            for (int64_t column = turn.first; column < turned_columns; column += attributes.head_dim) {
+              turn_head<kAccumulate>(source + column, destination + column, turn, pairs);
+            }
           }
           for (int64_t column = turned_columns; column < columns; ++column) {
             store<kAccumulate>(destination[column], to_float(source[column]));

@@ -149,14 +149,15 @@ class FileTokenizer {
                                                   const RowFormat& format, const RowEncoder& encoder) const {
     std::vector<std::vector<TokenizedRow>> results(chunks.size());
     std::vector<std::exception_ptr> failures(chunks.size());
-#pragma omp parallel for schedule(dynamic) num_threads(thread_count())
-    for (size_t i = 0; i < chunks.size(); ++i) {
+    auto tokenize_at = [&](int64_t index) {
+      auto i = static_cast<size_t>(index);
       try {
         results[i] = tokenize_chunk(chunks[i], format, encoder);
       } catch (...) {  // must not leave the loop's threads; thrown again below
         failures[i] = std::current_exception();
       }
-    }
+    };
+    parallel_items(std::ssize(chunks), [&](int /*slot*/) { return tokenize_at; });
     for (const std::exception_ptr& failure : failures) {
       if (failure) {
         std::rethrow_exception(failure);
