@@ -6,6 +6,9 @@ JOBS ?= $(shell nproc)
 SNUG_WERROR ?= OFF
 # Seconds for each fuzz harness.
 FUZZ_SECONDS ?= 10
+# Minutes for each in fuzz-long, and where the inputs it finds are kept for the next time.
+FUZZ_MINUTES ?= 30
+FUZZ_CORPUS ?= .cache/fuzz
 
 setup = ./tools/setup.sh
 configure = cmake --preset $(1) --log-level=WARNING -DSNUG_WERROR=$(SNUG_WERROR) $(2) >/dev/null
@@ -15,7 +18,7 @@ ctest = OMP_WAIT_POLICY=passive ctest --test-dir build/$(1) --output-on-failure 
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build cuda bundle demo test test-debug test-slow bench format lint fuzz clean help
+.PHONY: build cuda bundle demo test test-debug test-slow bench format lint fuzz fuzz-long clean help
 
 build:  ## build/release/snug (the default)
 	@$(setup) build
@@ -76,6 +79,12 @@ fuzz:  ## each fuzz harness for FUZZ_SECONDS (default 10)
 	@$(call configure,fuzz)
 	@$(call build,fuzz) --target fuzzers
 	@./tools/fuzz.sh $(FUZZ_SECONDS)
+
+fuzz-long:  ## each for FUZZ_MINUTES (default 30), going on from the inputs kept in FUZZ_CORPUS
+	@$(setup) build fuzz
+	@$(call configure,fuzz)
+	@$(call build,fuzz) --target fuzzers
+	@FUZZ_CORPUS=$(FUZZ_CORPUS) ./tools/fuzz.sh $$(($(FUZZ_MINUTES) * 60)) --long
 
 clean:  ## remove build/
 	@rm -rf build
