@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <oniguruma.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 
@@ -16,13 +17,14 @@ namespace snug {
 
 namespace {
 
-// Expressions come from untrusted files, and some take exponential time. A match may go back as often as the
-// reference implementation lets it; but a match that goes back often is dear, and a text may have few of
-// those. An expression that goes back at most once for each byte it takes never has more.
+// Expressions come from untrusted files, and some take exponential time. How often a search goes back is
+// limited, first to what nearly all need, then to ten times as much and so on; these further attempts are
+// paid from what a text of so many bytes may cost. A single match may go back as often as the reference
+// implementation lets it.
 constexpr unsigned long kRetriesOfCheapMatch = 1000;
-constexpr unsigned long kRetriesOfDearMatch = 10'000'000;
-constexpr unsigned long kRetriesOfDearSearch = 100'000'000;
-constexpr size_t kDearMatches = 20;
+constexpr unsigned long kRetriesOfMatch = 10'000'000;
+constexpr unsigned long kRetriesOfText = 50'000'000;
+constexpr unsigned long kRetriesOfByte = 10'000;
 constexpr unsigned kStackEntries = 10'000'000;  // about 500 MB
 
 const OnigUChar* bytes_of(std::string_view text) {
@@ -52,21 +54,21 @@ std::string error_text(int code, OnigErrorInfo* info) {
 // What a search writes to and is limited by: one a thread serves every expression.
 class Searcher {
  public:
-  Searcher() : region_(onig_region_new()), cheap_(onig_new_match_param()), dear_(onig_new_match_param()) {
-    onig_set_retry_limit_in_match_of_match_param(cheap_.get(), kRetriesOfCheapMatch);
-    onig_set_retry_limit_in_match_of_match_param(dear_.get(), kRetriesOfDearMatch);
-    onig_set_retry_limit_in_search_of_match_param(dear_.get(), kRetriesOfDearSearch);
-    for (OnigMatchParam* limits : {cheap_.get(), dear_.get()}) {
-      onig_set_match_stack_limit_size_of_match_param(limits, kStackEntries);
-    }
+  Searcher() : region_(onig_region_new()), limits_(onig_new_match_param()) {
+    onig_set_match_stack_limit_size_of_match_param(limits_.get(), kStackEntries);
   }
 
-  // Where the first match from `start` on begins; negative if there is none, or for an error.
-  int find(regex_t* code, std::string_view text, size_t start, size_t& dear_matches) {
-    int found = search(code, text, start, cheap_.get());
-    if (found == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER && dear_matches > 0) {
-      --dear_matches;
-      found = search(code, text, start, dear_.get());
+  // Where the first match from `start` on begins; negative if there is none, or for an error. Takes dear
+  // attempts from `retries`.
+  int find(regex_t* code, std::string_view text, size_t start, unsigned long& retries) {
+    constexpr unsigned long kUnlimited = 0;
+    int found = search(code, text, start, kRetriesOfCheapMatch, kUnlimited);
+    for (unsigned long limit = 10 * kRetriesOfCheapMatch;
+         limit <= retries &&
+         (found == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER || found == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER);
+         limit *= 10) {
+      retries -= limit;
+      found = search(code, text, start, std::min(limit, kRetriesOfMatch), limit);
     }
     return found;
   }
@@ -81,16 +83,18 @@ class Searcher {
     void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
   };
 
-  int search(regex_t* code, std::string_view text, size_t start, OnigMatchParam* limits) {
+  int search(regex_t* code, std::string_view text, size_t start, unsigned long retries_in_match,
+             unsigned long retries_in_search) {
+    onig_set_retry_limit_in_match_of_match_param(limits_.get(), retries_in_match);
+    onig_set_retry_limit_in_search_of_match_param(limits_.get(), retries_in_search);
     const OnigUChar* first = bytes_of(text);
     const OnigUChar* last = first + text.size();
     return onig_search_with_param(code, first, last, first + start, last, region_.get(), ONIG_OPTION_NONE,
-                                  limits);
+                                  limits_.get());
   }
 
   std::unique_ptr<OnigRegion, FreeRegion> region_;
-  std::unique_ptr<OnigMatchParam, FreeLimits> cheap_;
-  std::unique_ptr<OnigMatchParam, FreeLimits> dear_;
+  std::unique_ptr<OnigMatchParam, FreeLimits> limits_;
 };
 
 // Whether a character begins or the text ends there.
@@ -127,12 +131,12 @@ Regex::Regex(const std::string& pattern, Syntax syntax, const std::string& where
 
 void Regex::split(std::string_view text, const Visitor& visit) const {
   thread_local Searcher searcher;
-  size_t dear_matches = kDearMatches + text.size() / kRetriesOfCheapMatch;
+  unsigned long retries = kRetriesOfText + kRetriesOfByte * text.size();
   size_t done = 0;    // everything before it has been visited
   size_t search = 0;  // where the next match may start
   bool matched = false;
   while (search <= text.size() && !text.empty()) {
-    int found = searcher.find(code_.get(), text, search, dear_matches);
+    int found = searcher.find(code_.get(), text, search, retries);
     if (found == ONIG_MISMATCH) {
       break;
     }
