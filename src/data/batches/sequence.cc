@@ -7,13 +7,6 @@
 #include "base/check.h"
 
 namespace snug {
-namespace {
-
-// How many examples are read from the tables before their pages are let go. The system may map 2 MiB around
-// every page that is touched, so that the examples count, and hardly their lengths.
-constexpr int64_t kReleaseExamples = 64;
-
-}  // namespace
 
 BatchSequence::BatchSequence(const Dataset& dataset, const BatchOptions& options)
     : dataset_(dataset), options_(options) {
@@ -94,11 +87,6 @@ BatchSequence::Step BatchSequence::make_step(int64_t step) {
   int64_t end = std::min(begin + options_.accumulation_steps, batches_.size());
   for (int64_t index = begin; index < end; ++index) {
     result.batches.push_back(make_batch(dataset_, batches_.batch(index)));
-    unreleased_examples_ += result.batches.back().sequences();
-  }
-  if (unreleased_examples_ >= kReleaseExamples) {
-    dataset_.release();
-    unreleased_examples_ = 0;
   }
   return result;
 }

@@ -47,7 +47,6 @@ class BatchSequence {
   double epoch_ = 0;
   int64_t batches_epoch_ = -1;  // the one that batches_ are of
   EpochBatches batches_;
-  int64_t unreleased_examples_ = 0;
   std::future<Step> prepared_;  // last: it is waited for before anything else goes
 };
 
