@@ -150,7 +150,7 @@ void add_data(std::vector<RecipeKey>& keys) {
 
 void add_training_length(std::vector<RecipeKey>& keys) {
   keys.push_back(number_key(
-      "training.num_train_epochs", kAboveZero,
+      "training.num_train_epochs", kUpToAMillion,
       [](auto& recipe) -> auto& { return recipe.training.num_train_epochs; }, "3",
       "Passes over the training file."));
   keys.push_back(integer_key(
