@@ -39,7 +39,7 @@ bool processor_is_supported() {
 }
 
 int report_error(const std::string& message, int code) {
-  fmt::print(stderr, "{} {}\n", snug::Style::for_stderr().bad("error:"), message);
+  fmt::print(stderr, "{} {}\n", snug::Style::for_stderr().bad("error:"), snug::printable_lines(message));
   return code;
 }
 
