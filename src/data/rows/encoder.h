@@ -15,9 +15,6 @@
 
 namespace snug {
 
-// Raised when the same rows become other tokens: what was cached before is then made again.
-inline constexpr int64_t kEncodingVersion = 2;
-
 struct EncodingOptions {
   TrainOn train_on = TrainOn::completions;
   std::optional<int32_t> decoder_start_id = {};  // of a model with an encoder

@@ -31,7 +31,8 @@ const Json& member(const Json& json, const char* name, Json::value_t type, const
 }  // namespace
 
 Json TableFacts::to_json() const {
-  Json json = {{"files", files},
+  Json json = {{"encoding", encoding},
+               {"files", files},
                {"format", format},
                {"rows", rows},
                {"chat_template", chat_template},
@@ -49,6 +50,7 @@ Json TableFacts::to_json() const {
 
 TableFacts TableFacts::from_json(const Json& json, const std::string& path) {
   TableFacts facts;
+  facts.encoding = json_string(json, "encoding", "", path);
   facts.files = json_string(json, "files", "", path);
   facts.format = json_string(json, "format", "", path);
   facts.chat_template = json_string(json, "chat_template", "", path);

@@ -24,6 +24,7 @@ struct Finding {
 inline constexpr size_t kShownBadRows = 10;
 
 struct TableFacts {
+  std::string encoding;          // the way in which rows became tokens, see encoding_version.h
   std::string files;             // "train.jsonl", or "train.jsonl and 3 more files"
   std::string format;            // what a row holds, and why snug thinks so
   std::string chat_template;     // "" for none
