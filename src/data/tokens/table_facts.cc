@@ -17,7 +17,10 @@ auto findings_of(Facts& facts) {
   return std::array{std::pair{"nothing_learned", &facts.nothing_learned},
                     std::pair{"empty_answers", &facts.empty_answers},
                     std::pair{"wrong_role_order", &facts.wrong_role_order},
-                    std::pair{"without_end", &facts.without_end}, std::pair{"duplicates", &facts.duplicates}};
+                    std::pair{"without_end", &facts.without_end},
+                    std::pair{"unknown_roles", &facts.unknown_roles},
+                    std::pair{"unknown_text", &facts.unknown_text},
+                    std::pair{"duplicates", &facts.duplicates}};
 }
 
 const Json& member(const Json& json, const char* name, Json::value_t type, const std::string& path) {
