@@ -40,11 +40,10 @@ std::string sealed(std::string_view parts) {
   std::string body = take(words * sizeof(snug::TokenWord));
   std::string index = take(entries * sizeof(snug::RowEntry));
   std::string_view facts = rest;
-  body.resize((body.size() + 15) / 16 * 16, '\0');  // entries are aligned; the header is 48 bytes
   snug::Fingerprint hash;
   hash.add_bytes(index);
   hash.add_bytes(facts);
-  std::string header = "snugtok1";
+  std::string header = "snugtok2";
   append_number(header, words);
   append_number(header, entries);
   append_number(header, facts.size());

@@ -12,7 +12,9 @@
 #include "compile/phases.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "io/printable.h"
 #include "model/locate.h"
+#include "report/terminal.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/stream_decoder.h"
 #include "train/generator.h"
@@ -170,12 +172,15 @@ int generate_command(GenerateArguments arguments) {
 
   arguments.sampling.stop_ids = tokenizer->stop_ids();
   StreamDecoder decoder(*tokenizer);
+  auto shown = [to_terminal = stdout_is_terminal()](const std::string& said) {
+    return to_terminal ? printable_lines(said) : said;
+  };
   std::string text;
   std::vector<int32_t> made = generate(executor, prompt, arguments.sampling, [&](int32_t token) {
     std::string piece = decoder.push(token);
     text += piece;
     if (!arguments.json) {
-      fmt::print("{}", piece);
+      fmt::print("{}", shown(piece));
       std::fflush(stdout);
     }
     return true;
@@ -193,7 +198,7 @@ int generate_command(GenerateArguments arguments) {
                    {"allocated_bytes", executor.allocated_bytes()}};
     fmt::print("{}\n", report.dump(2));
   } else {
-    fmt::print("{}\n", rest);
+    fmt::print("{}\n", shown(rest));
   }
   return kExitOk;
 }

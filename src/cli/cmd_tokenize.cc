@@ -56,7 +56,7 @@ void print_tokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, s
   if (style.enabled()) {
     std::string line;
     for (size_t i = 0; i < ids.size(); ++i) {
-      line += coloured(style, tokenizer.piece(ids[i]), i, tokenizer.is_special(ids[i]));
+      line += coloured(style, printable(tokenizer.piece(ids[i])), i, tokenizer.is_special(ids[i]));
     }
     fmt::print("  {}\n\n", line);
   }
@@ -76,7 +76,7 @@ int decode_command(const Tokenizer& tokenizer, const TokenizeArguments& argument
   if (arguments.json) {
     fmt::print("{}\n", Json{{"ids", arguments.ids}, {"text", text}}.dump());
   } else {
-    fmt::print("{}\n", text);
+    fmt::print("{}\n", stdout_is_terminal() ? printable_lines(text) : text);
   }
   return kExitOk;
 }

@@ -10,12 +10,14 @@
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "io/atomic_file.h"
+#include "io/printable.h"
 #include "model/locate.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"
 #include "plan/speed.h"
 #include "recipe/parse.h"
 #include "report/data_progress.h"
+#include "report/data_report.h"
 #include "report/plan_report.h"
 #include "report/progress.h"
 
@@ -30,11 +32,12 @@ extern "C" void on_interrupt(int signal_number) {
   std::signal(signal_number, SIG_DFL);
 }
 
-void print_data(const RunData& data, const Style& style) {
-  fmt::print("  {}    {}\n", style.dim("data"), describe(data.train));
+void print_data(const RunData& data, const DataSection& section, const Style& style) {
+  fmt::print("  {}    {}\n", style.dim("data"), printable_lines(describe(data.train)));
   if (data.eval) {
-    fmt::print("  {}    {}\n", style.dim("eval"), describe(*data.eval));
+    fmt::print("  {}    {}\n", style.dim("eval"), printable_lines(describe(*data.eval)));
   }
+  fmt::print("{}", data_warning_lines(data, section, style));
 }
 
 int report_misfit(const Plan& plan, const std::vector<Alternative>& alternatives) {
@@ -69,7 +72,7 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
                                           backend.rates(run_dtype(recipe, spec)));
   if (!json) {
-    print_data(inputs.data, style);
+    print_data(inputs.data, recipe.data, style);
     fmt::print("{}{}\n", plan_report(plan, recipe, spec, describe_device(backend, device), style),
                speed_report(expected, style));
   }

@@ -39,7 +39,7 @@ bool processor_is_supported() {
 }
 
 int report_error(const std::string& message, int code) {
-  fmt::print(stderr, "{} {}\n", snug::Style::for_stderr().bad("error:"), message);
+  fmt::print(stderr, "{} {}\n", snug::Style::for_stderr().bad("error:"), snug::printable_lines(message));
   return code;
 }
 
@@ -80,6 +80,7 @@ int run(int argc, char** argv) {
   snug::add_generate_command(app, action);
   snug::add_synth_command(app, action);
   snug::add_tokenize_command(app, action);
+  snug::add_cache_command(app, action);
   snug::add_docs_command(app, action);
   if (argc < 2) {
     fmt::print("{}", app.help());

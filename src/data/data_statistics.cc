@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 namespace snug {
 namespace {
@@ -67,6 +68,20 @@ std::vector<int64_t> all_lengths(const Dataset& dataset, LengthOf length_of) {
   return lengths;
 }
 
+int64_t count_rows_in_both(const Dataset& train, const Dataset& eval) {
+  std::unordered_set<uint64_t> trained;
+  for (int64_t i = 0; i < train.size(); ++i) {
+    trained.insert(train.row_hash(i));
+  }
+  std::unordered_set<uint64_t> seen;
+  int64_t count = 0;
+  for (int64_t i = 0; i < eval.size(); ++i) {
+    bool is_new = seen.insert(eval.row_hash(i)).second;
+    count += is_new && trained.contains(eval.row_hash(i)) ? 1 : 0;
+  }
+  return count;
+}
+
 }  // namespace
 
 LengthStatistics length_statistics(const Dataset& dataset) {
@@ -127,6 +142,12 @@ std::vector<DataWarning> data_warnings(const Dataset& dataset, OnBadRow on_bad_r
     add("template_unused", {facts.template_unused ? facts.rows : 0, ""},
         "are plain pairs, laid end to end without the chat template that the model brings: set "
         "data.chat_template to model to use it, or to none if this is meant");
+    add("unknown_roles", facts.unknown_roles,
+        "have a role that chat templates do not know: write system, user, assistant or tool");
+    add("unknown_text", facts.unknown_text,
+        "are to a tenth or more text that this model's vocabulary cannot write (<unk>): is it the right "
+        "model for "
+        "this language?");
     add("duplicates", facts.duplicates, "say the same as a row before them");
   }
   const TruncationCounts& counts = dataset.truncation();
@@ -134,6 +155,23 @@ std::vector<DataWarning> data_warnings(const Dataset& dataset, OnBadRow on_bad_r
   add("dropped_long", {counts.dropped_long, ""}, "are too long and dropped; see data.max_length");
   add("all_cut_away", {counts.nothing_learned, ""},
       "are dropped, for all that would be learned is cut away; see data.max_length");
+  return warnings;
+}
+
+std::vector<DataWarning> data_warnings(const RunData& data, const DataSection& section) {
+  std::vector<DataWarning> warnings = data_warnings(data.train, section.on_bad_row);
+  if (!data.eval) {
+    return warnings;
+  }
+  if (section.eval_split == 0) {  // else they are rows of the same files
+    std::vector<DataWarning> others = data_warnings(*data.eval, section.on_bad_row);
+    warnings.insert(warnings.end(), others.begin(), others.end());
+  }
+  if (int64_t both = count_rows_in_both(data.train, *data.eval); both > 0) {
+    warnings.push_back({"in_train_and_eval",
+                        "to evaluate with are also trained on: the evaluation's loss says less than it seems",
+                        both, ""});
+  }
   return warnings;
 }
 

@@ -7,6 +7,7 @@
 
 #include "data/batches/epoch.h"
 #include "data/dataset.h"
+#include "data/run_data.h"
 #include "recipe/recipe.h"
 
 namespace snug {
@@ -50,6 +51,8 @@ struct DataWarning {
   std::string first;  // where
 };
 
+// Of one dataset, and of a run: those of what it trains on, of what it evaluates with, and of both together.
 std::vector<DataWarning> data_warnings(const Dataset& dataset, OnBadRow on_bad_row);
+std::vector<DataWarning> data_warnings(const RunData& data, const DataSection& section);
 
 }  // namespace snug

@@ -15,20 +15,19 @@ namespace {
 // Keeps the draws of splitting apart from those of other users of the same seed.
 constexpr uint64_t kSplitStream = 0x73706c69;
 
-// Rows that are cut are looked at; so many, before their pages are let go.
-constexpr int64_t kReleaseRows = 4096;
-
 int64_t target_limit(const LengthLimits& limits) {
   return limits.max_target_tokens > 0 ? limits.max_target_tokens : limits.max_length_tokens;
 }
 
-// What is left of `tokens` after a cut to `max_tokens`.
-std::span<const TokenWord> cut(std::span<const TokenWord> tokens, int64_t max_tokens, TruncationSide side) {
-  if (std::ssize(tokens) <= max_tokens) {
-    return tokens;
-  }
-  auto count = static_cast<size_t>(max_tokens);
-  return side == TruncationSide::right ? tokens.first(count) : tokens.last(count);
+// What is left of `length` tokens after a cut to `max_tokens`.
+struct Stretch {
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+
+Stretch cut(int64_t length, int64_t max_tokens, TruncationSide side) {
+  int64_t count = std::min(length, max_tokens);
+  return {side == TruncationSide::right ? 0 : length - count, count};
 }
 
 int64_t count_learned(std::span<const TokenWord> tokens) {
@@ -50,9 +49,6 @@ void Dataset::add(std::shared_ptr<const TokenTable> table, const LengthLimits& l
   has_sources_ = pairs;
   Part part{.table = std::move(table), .limits = limits, .weight = weight, .first = size()};
   for (int64_t row = 0; row < part.table->rows(); ++row) {
-    if (row % kReleaseRows == 0) {
-      part.table->release_words();
-    }
     if (pairs) {
       add_pair(part, row);
     } else {
@@ -60,7 +56,6 @@ void Dataset::add(std::shared_ptr<const TokenTable> table, const LengthLimits& l
     }
   }
   part.end = size();
-  part.table->release_words();
   parts_.push_back(std::move(part));
 }
 
@@ -76,7 +71,8 @@ void Dataset::add_row(const Part& part, int64_t row) {
     ++truncation_.dropped_long;
     return;
   }
-  std::span<const TokenWord> tokens = part.table->tokens(row);
+  std::vector<TokenWord> words = part.table->tokens(row);
+  std::span<const TokenWord> tokens = words;
   int64_t added = 0;
   auto add_piece = [&](int64_t begin) {
     int64_t count = std::min(limits.max_length_tokens, length - begin);
@@ -122,18 +118,21 @@ ExampleView Dataset::example(int64_t index) const {
   const Part& part = part_of(index);
   const Where& where = examples_[static_cast<size_t>(index)];
   const TableFacts& facts = part.table->facts();
-  std::span<const TokenWord> tokens = part.table->tokens(where.row);
+  const TokenTable& table = *part.table;
   if (!has_sources_) {
-    auto count = static_cast<size_t>(length_tokens(index));
-    return {.source = {}, .tokens = tokens.subspan(where.begin, count), .facts = facts};
+    return {
+        .source = {}, .tokens = table.tokens(where.row, where.begin, length_tokens(index)), .facts = facts};
   }
-  std::span<const TokenWord> source = part.table->source(where.row);
-  ExampleView view{.source = cut(source, part.limits.max_length_tokens, part.limits.side),
-                   .tokens = cut(tokens, target_limit(part.limits), part.limits.side),
+  int64_t source_length = table.source_length(where.row);
+  int64_t length = table.length(where.row);
+  Stretch source = cut(source_length, part.limits.max_length_tokens, part.limits.side);
+  Stretch tokens = cut(length, target_limit(part.limits), part.limits.side);
+  ExampleView view{.source = table.source(where.row, source.begin, source.count),
+                   .tokens = table.tokens(where.row, tokens.begin, tokens.count),
                    .facts = facts};
   bool on_the_right = part.limits.side == TruncationSide::right && facts.end_id >= 0;
-  view.source_ends_early = on_the_right && view.source.size() < source.size();
-  view.tokens_end_early = on_the_right && view.tokens.size() < tokens.size();
+  view.source_ends_early = on_the_right && source.count < source_length;
+  view.tokens_end_early = on_the_right && tokens.count < length;
   return view;
 }
 
@@ -148,6 +147,10 @@ int64_t Dataset::source_length_tokens(int64_t index) const {
   const Part& part = part_of(index);
   return std::min(part.limits.max_length_tokens,
                   part.table->source_length(examples_[static_cast<size_t>(index)].row));
+}
+
+uint64_t Dataset::row_hash(int64_t index) const {
+  return part_of(index).table->hash(examples_[static_cast<size_t>(index)].row);
 }
 
 int64_t Dataset::total_tokens() const {
@@ -171,12 +174,8 @@ int64_t Dataset::learned_tokens(int64_t index) const {
 int64_t Dataset::total_learned() const {
   int64_t total = 0;
   for (int64_t i = 0; i < size(); ++i) {
-    if (i % kReleaseRows == 0) {
-      release();
-    }
     total += learned_tokens(i);
   }
-  release();
   return total;
 }
 
@@ -224,12 +223,6 @@ Dataset Dataset::split_off(double rows, uint64_t seed) {
   }
   *this = std::move(rest);
   return other;
-}
-
-void Dataset::release() const {
-  for (const Part& part : parts_) {
-    part.table->release_words();
-  }
 }
 
 Dataset make_dataset(const std::vector<Example>& examples, int32_t decoder_start_id) {

@@ -1,5 +1,5 @@
-// Examples to train on or to evaluate with: tables of tokens, seen through a length limit. Nothing is copied;
-// an example is eight bytes that say where it lies.
+// Examples to train on or to evaluate with: tables of tokens, seen through a length limit. An example is
+// eight bytes that say where it lies; its tokens are read when they are asked for.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct TruncationCounts {
 
 // The tokens of one example. Where a pair was cut on the right, its end token takes the place of the last.
 struct ExampleView {
-  std::span<const TokenWord> source;
-  std::span<const TokenWord> tokens;
+  std::vector<TokenWord> source;
+  std::vector<TokenWord> tokens;
   bool source_ends_early = false;
   bool tokens_end_early = false;
   const TableFacts& facts;
@@ -64,10 +64,9 @@ class Dataset {
 
   int64_t total_tokens() const;  // sources included
   int64_t total_learned() const;
+  // The same for all examples of the same row, and of rows with the same tokens.
+  uint64_t row_hash(int64_t index) const;
   const TruncationCounts& truncation() const { return truncation_; }
-
-  // Lets go of the pages that were read: the memory that a dataset takes does not grow with what is read.
-  void release() const;
 
  private:
   struct Where {

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "data/batches/epoch.h"
 #include "data/tokens/store.h"
 
 namespace snug {
@@ -35,6 +36,17 @@ void check_not_empty(const Dataset& dataset, const DataSection& data) {
                               : "cuts away all that would be learned"));
 }
 
+// The order of an epoch's examples lies in memory, eight bytes each.
+void check_epoch(const Dataset& dataset) {
+  constexpr int64_t kMaxExamples = int64_t{1} << 30;
+  if (examples_per_epoch(dataset) > kMaxExamples) {
+    throw bad_input(fmt::format(
+        "data.train_file: its weights make an epoch of {} examples, out of {}; {} are possible. Lower the "
+        "weights, and set training.num_train_epochs for how often all of it is seen",
+        format_count(examples_per_epoch(dataset)), format_count(dataset.size()), format_count(kMaxExamples)));
+  }
+}
+
 Dataset assemble(TokenStore& store, const std::vector<DataFile>& files, const Recipe& recipe,
                  const DataModel& model) {
   Dataset dataset;
@@ -44,6 +56,7 @@ Dataset assemble(TokenStore& store, const std::vector<DataFile>& files, const Re
     dataset.add(std::move(table), length_limits(recipe.data), file.weight);
   }
   check_not_empty(dataset, recipe.data);
+  check_epoch(dataset);
   return dataset;
 }
 

@@ -1,10 +1,8 @@
 // Memory maps by mmap(2).
 #include "io/mapped_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,52 +11,17 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "io/random_access_file.h"
 
 namespace snug {
-namespace {
-
-// Closes on every way out; a mapping outlives its descriptor.
-struct Descriptor {
-  int number;
-  ~Descriptor() {
-    if (number >= 0) {
-      ::close(number);
-    }
-  }
-};
-
-int open_for_reading(const std::string& path) {
-  int number = -1;
-  do {
-    // O_NONBLOCK: a named pipe must be refused below, not waited for.
-    number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  } while (number < 0 && errno == EINTR);
-  if (number >= 0) {
-    return number;
-  }
-  if (errno == ENOENT || errno == ENOTDIR) {
-    throw bad_input(fmt::format("{}: no such file", path));
-  }
-  throw environment_error(fmt::format("{}: cannot be opened for reading: {}", path, std::strerror(errno)));
-}
-
-}  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  Descriptor descriptor{open_for_reading(path.string())};
-  struct stat status {};
-  if (::fstat(descriptor.number, &status) != 0) {
-    throw environment_error(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));
-  }
-  if (!S_ISREG(status.st_mode)) {
-    throw bad_input(fmt::format("{}: is a {}, not a file", path.string(),
-                                S_ISDIR(status.st_mode) ? "folder" : "device or pipe"));
-  }
-  if (status.st_size == 0) {
+  RandomAccessFile file(path);  // a mapping outlives it
+  if (file.size_bytes() == 0) {
     return;  // mmap refuses empty ranges; an empty span says it all
   }
-  auto size = static_cast<size_t>(status.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.number, 0);
+  auto size = static_cast<size_t>(file.size_bytes());
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (address == MAP_FAILED) {
     throw environment_error(fmt::format("{}: its {} bytes cannot be mapped into memory: {}", path.string(),
                                         size, std::strerror(errno)));

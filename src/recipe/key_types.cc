@@ -65,6 +65,9 @@ std::string allowed_text(const NumberRange& range) {
     return range.low_included ? fmt::format("a number of at least {}", range.low)
                               : fmt::format("a number greater than {}", range.low);
   }
+  if (!range.low_included) {
+    return fmt::format("a number greater than {}, at most {}", range.low, range.high);
+  }
   return fmt::format("a number from {} to {}{}", range.low, range.high_included ? "" : "below ", range.high);
 }
 
@@ -166,7 +169,7 @@ std::optional<BadValue> read_weighted_file(const YamlNode& node, DataFile& file)
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
     const std::string& name = items[i].value->text;
     std::optional<BadValue> wrong = name == "path"     ? read_text(items[i + 1], file.path)
-                                    : name == "weight" ? read_number(items[i + 1], kAboveZero, file.weight)
+                                    : name == "weight" ? read_number(items[i + 1], kUpToAMillion, file.weight)
                                                        : bad(items[i]);
     if (wrong) {
       return wrong;

@@ -30,6 +30,8 @@ struct NumberRange {
 
 inline constexpr NumberRange kAboveZero = {.low_included = false};
 inline constexpr NumberRange kAtLeastZero = {};
+// How often rows may come, by epochs or by a file's weight.
+inline constexpr NumberRange kUpToAMillion = {.low_included = false, .high = 1e6};
 inline constexpr NumberRange kZeroToOne = {.high = 1};
 inline constexpr NumberRange kZeroToBelowOne = {.high = 1, .high_included = false};
 
@@ -167,7 +169,7 @@ RecipeKey optional_names_key(std::string_view name, std::string allowed, Field f
 template <typename Field>
 RecipeKey required_files_key(std::string_view name, Field field, std::string_view help) {
   RecipeKey key{.name = name,
-                .allowed = "a file, or a list of files and {path, weight above 0}",
+                .allowed = "a file, or a list of files and {path, weight above 0 and up to a million}",
                 .example = "[chat.jsonl, {path: code/*.jsonl.gz, weight: 0.5}]",
                 .help = help,
                 .required = true};

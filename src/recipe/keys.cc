@@ -145,12 +145,12 @@ void add_data(std::vector<RecipeKey>& keys) {
   keys.push_back(optional_path_key(
       "data.cache_dir", "the path of a folder", [](auto& recipe) -> auto& { return recipe.data.cache_dir; },
       "Where the tokens of the data are kept; null for the folder .snug beside it. It may be deleted at any "
-      "time."));
+      "time; `snug cache` shows what is in it."));
 }
 
 void add_training_length(std::vector<RecipeKey>& keys) {
   keys.push_back(number_key(
-      "training.num_train_epochs", kAboveZero,
+      "training.num_train_epochs", kUpToAMillion,
       [](auto& recipe) -> auto& { return recipe.training.num_train_epochs; }, "3",
       "Passes over the training file."));
   keys.push_back(integer_key(

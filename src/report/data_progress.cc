@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/bytes.h"
+#include "io/printable.h"
 
 namespace snug {
 namespace {
@@ -43,7 +44,7 @@ void DataProgressLine::show(const DataProgress& progress) {
     return;
   }
   last_shown_ = now;
-  std::string line = fmt::format("  {}", style_.dim(progress.stage));
+  std::string line = fmt::format("  {}", style_.dim(printable(progress.stage)));
   if (!is_wait) {
     double share = static_cast<double>(progress.done_bytes) / static_cast<double>(progress.total_bytes);
     double left = share > 0 ? seconds * std::max(1 - share, 0.0) / share : 0;

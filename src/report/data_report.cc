@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/utf8.h"
 #include "data/data_statistics.h"
+#include "io/printable.h"
 
 namespace snug {
 namespace {
@@ -62,12 +63,13 @@ std::string length_lines(const std::string& title, const LengthStatistics& lengt
 std::string example_text(const RenderedExample& example, const Style& style) {
   std::string text;
   for (const TextPart& part : example.parts) {
+    std::string said = printable_lines(part.text);
     if (part.kind == TextPart::Kind::learned) {
-      text += style.enabled() ? style.good(part.text) : "«" + part.text + "»";
+      text += style.enabled() ? style.good(said) : "«" + said + "»";
     } else if (part.kind == TextPart::Kind::source) {
-      text += style.dim(part.text) + style.bold(" → ");
+      text += style.dim(said) + style.bold(" → ");
     } else {
-      text += style.dim(part.text);
+      text += style.dim(said);
     }
   }
   if (example.hidden_tokens > 0) {
@@ -81,15 +83,6 @@ std::string example_text(const RenderedExample& example, const Style& style) {
     }
   }
   return indented + "\n";
-}
-
-std::string warning_lines(const Dataset& dataset, OnBadRow on_bad_row, const Style& style) {
-  std::string text;
-  for (const DataWarning& warning : data_warnings(dataset, on_bad_row)) {
-    text += fmt::format("  {} {} rows {}", style.bad("!"), format_count(warning.rows), warning.text);
-    text += warning.first.empty() ? "\n" : fmt::format("; the first: {}\n", warning.first);
-  }
-  return text;
 }
 
 std::string pack_text(const DataReport& report) {
@@ -110,9 +103,9 @@ std::string pack_text(const DataReport& report) {
 std::string summary_lines(const DataReport& report, const Style& style) {
   const Dataset& train = report.data.train;
   const BatchLimits& longest = report.limits.train;
-  std::string text = fmt::format("  {}  {}\n", style.dim("train"), describe(train));
+  std::string text = fmt::format("  {}  {}\n", style.dim("train"), printable_lines(describe(train)));
   if (report.data.eval) {
-    text += fmt::format("  {}  {}\n", style.dim("eval "), describe(*report.data.eval));
+    text += fmt::format("  {}  {}\n", style.dim("eval "), printable_lines(describe(*report.data.eval)));
   }
   text += fmt::format(
       "  {}  {} steps{}; the longest micro-batch has {} sequences and {}{} tokens\n", style.dim("run  "),
@@ -137,6 +130,15 @@ Json lengths_json(const LengthStatistics& lengths) {
           {"histogram", bins}};
 }
 
+Json warnings_json(const std::vector<DataWarning>& warnings) {
+  Json json = Json::array();
+  for (const DataWarning& warning : warnings) {
+    json.push_back(
+        {{"kind", warning.kind}, {"rows", warning.rows}, {"first", warning.first}, {"text", warning.text}});
+  }
+  return json;
+}
+
 Json dataset_json(const Dataset& dataset, OnBadRow on_bad_row) {
   Json files = Json::array();
   for (const Dataset::Part& part : dataset.parts()) {
@@ -149,11 +151,6 @@ Json dataset_json(const Dataset& dataset, OnBadRow on_bad_row) {
                      {"bad_rows", facts.bad_rows},
                      {"bad", facts.bad}});
   }
-  Json warnings = Json::array();
-  for (const DataWarning& warning : data_warnings(dataset, on_bad_row)) {
-    warnings.push_back(
-        {{"kind", warning.kind}, {"rows", warning.rows}, {"first", warning.first}, {"text", warning.text}});
-  }
   const TruncationCounts& counts = dataset.truncation();
   Json json = {{"files", files},
                {"examples", dataset.size()},
@@ -165,7 +162,7 @@ Json dataset_json(const Dataset& dataset, OnBadRow on_bad_row) {
                {"dropped_long", counts.dropped_long},
                {"dropped_nothing_learned", counts.nothing_learned},
                {"lengths", lengths_json(length_statistics(dataset))},
-               {"warnings", warnings}};
+               {"warnings", warnings_json(data_warnings(dataset, on_bad_row))}};
   if (dataset.has_sources()) {
     json["source_lengths"] = lengths_json(source_length_statistics(dataset));
   }
@@ -221,6 +218,15 @@ RenderedExample render_example(const Dataset& dataset, int64_t index, const Toke
   return collector.finish();
 }
 
+std::string data_warning_lines(const RunData& data, const DataSection& section, const Style& style) {
+  std::string text;
+  for (const DataWarning& warning : data_warnings(data, section)) {
+    text += fmt::format("  {} {} rows {}", style.bad("!"), format_count(warning.rows), warning.text);
+    text += warning.first.empty() ? "\n" : fmt::format("; the first: {}\n", printable_lines(warning.first));
+  }
+  return text;
+}
+
 std::string data_report(const DataReport& report, const Style& style) {
   const Dataset& train = report.data.train;
   std::string text = summary_lines(report, style);
@@ -236,10 +242,7 @@ std::string data_report(const DataReport& report, const Style& style) {
                         style.enabled() ? style.good("this colour") : "what stands in «»");
     text += example_text(report.examples[i], style);
   }
-  std::string warnings = warning_lines(train, report.recipe.data.on_bad_row, style);
-  if (report.data.eval && report.recipe.data.eval_split == 0) {  // rows of their own
-    warnings += warning_lines(*report.data.eval, report.recipe.data.on_bad_row, style);
-  }
+  std::string warnings = data_warning_lines(report.data, report.recipe.data, style);
   return text + "\n" + (warnings.empty() ? style.good("  nothing looks wrong") + "\n" : warnings);
 }
 
@@ -267,6 +270,7 @@ Json data_report_json(const DataReport& report) {
   }
   return {{"train", dataset_json(report.data.train, on_bad_row)},
           {"eval", report.data.eval ? dataset_json(*report.data.eval, on_bad_row) : Json()},
+          {"warnings", warnings_json(data_warnings(report.data, report.recipe.data))},
           {"total_steps", report.total_steps},
           {"packs", packs},
           {"longest_batch", limits(report.limits.train)},

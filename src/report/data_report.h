@@ -37,6 +37,9 @@ struct DataReport {
   std::vector<RenderedExample> examples;
 };
 
+// A line for each thing that looks wrong; "" if nothing does.
+std::string data_warning_lines(const RunData& data, const DataSection& section, const Style& style);
+
 std::string data_report(const DataReport& report, const Style& style);
 Json data_report_json(const DataReport& report);
 

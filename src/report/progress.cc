@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/bytes.h"
+#include "io/printable.h"
 
 namespace snug {
 namespace {
@@ -32,7 +33,7 @@ void TrainProgress::clear_line() {
 void TrainProgress::on_stage(const std::string& text) {
   if (!quiet_) {
     clear_line();
-    fmt::print("  {}\n", style_.dim(text));
+    fmt::print("  {}\n", style_.dim(printable_lines(text)));
     std::fflush(stdout);
   }
 }

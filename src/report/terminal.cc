@@ -28,6 +28,10 @@ Style Style::for_stderr() {
   return style_for(STDERR_FILENO);
 }
 
+bool stdout_is_terminal() {
+  return isatty(STDOUT_FILENO) == 1;
+}
+
 std::string Style::wrap(std::string_view code, std::string_view text) const {
   if (!enabled_) {
     return std::string(text);

@@ -27,6 +27,9 @@ class Style {
   bool enabled_;
 };
 
+// A model's own words go there as they are only if no terminal would obey them.
+bool stdout_is_terminal();
+
 // Characters that a UTF-8 text takes on the screen (one a code point).
 size_t display_width(std::string_view text);
 std::string pad_left(std::string_view text, size_t width);

@@ -1,6 +1,8 @@
 // snug data as users call it.
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "support/run_snug.h"
 
 namespace snug {
@@ -71,6 +73,35 @@ TEST_F(DataCommand, WarnsOfWhatLooksWrong) {
   EXPECT_EQ(run_snug({"data", recipe, "--set", "data.on_bad_row=skip"}).exit_code, 0);
   CommandResult text = run_snug({"data", recipe});
   EXPECT_NE(text.output.find("training stops at them"), std::string::npos) << text.output;
+}
+
+// A terminal must not obey a file.
+TEST_F(DataCommand, NothingInTheDataIsObeyed) {
+  std::string recipe = recipe_for(chat_row("Log: \x1b]0;owl\x07", "All \x1b[31mwell.\nDay 2."));
+  std::string output = run_snug({"data", recipe}).output;
+  EXPECT_EQ(output.find('\x1b'), std::string::npos);
+  EXPECT_NE(output.find("\\x1b"), std::string::npos) << output;
+  EXPECT_NE(output.find("│ Day 2."), std::string::npos) << "lines stay lines: " << output;
+  std::string errors = run_snug({"data", "\x1b[31mnone.yml"}).errors;
+  EXPECT_EQ(errors.find('\x1b'), std::string::npos);
+  EXPECT_NE(errors.find("\\x1b[31mnone.yml"), std::string::npos) << errors;
+}
+
+TEST_F(DataCommand, TrainingShowsTheSameWarnings) {
+  std::string good = chat_row("Log: owl", "All well.");
+  std::string recipe = recipe_for(good + good + chat_row("Log: fox", ""));
+  std::istringstream lines(run_snug({"data", recipe}).output);
+  std::string trained = run_snug({"train", recipe, "--set", "training.max_steps=1", "--set",
+                                  "output_dir=" + (folder_.path() / "run").string()})
+                            .output;
+  int warnings = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  ! ")) {
+      ++warnings;
+      EXPECT_NE(trained.find(line), std::string::npos) << line << "\nis not in\n" << trained;
+    }
+  }
+  EXPECT_EQ(warnings, 2) << "an empty answer and a row that comes twice";
 }
 
 TEST_F(DataCommand, SaysHowManyAreCutAndWhatWouldFit) {

@@ -71,8 +71,9 @@ inline std::vector<std::filesystem::path> files_ending(const std::filesystem::pa
 inline std::vector<std::vector<TokenWord>> words_of(const TokenTable& table) {
   std::vector<std::vector<TokenWord>> rows;
   for (int64_t row = 0; row < table.rows(); ++row) {
-    std::vector<TokenWord>& words = rows.emplace_back(table.source(row).begin(), table.source(row).end());
-    words.insert(words.end(), table.tokens(row).begin(), table.tokens(row).end());
+    std::vector<TokenWord> tokens = table.tokens(row);
+    std::vector<TokenWord>& words = rows.emplace_back(table.source(row));
+    words.insert(words.end(), tokens.begin(), tokens.end());
   }
   return rows;
 }

@@ -3,6 +3,7 @@
 
 #include "data/batches/epoch.h"
 #include "data/data_fixture.h"
+#include "data/data_statistics.h"
 
 namespace snug {
 namespace {
@@ -86,6 +87,36 @@ TEST_F(RunDataTest, RowsKeptForEvaluation) {
   EXPECT_EQ(load().eval->size(), 3);
   Ids first = ids_of(*load().eval, 0);
   EXPECT_EQ(ids_of(*load().eval, 0), first);
+}
+
+TEST_F(RunDataTest, RowsInBothAreCounted) {
+  auto rows = [](const std::vector<std::string>& texts) {
+    std::string all;
+    for (const std::string& text : texts) {
+      all += Json{{"text", text}}.dump() + "\n";
+    }
+    return all;
+  };
+  recipe_.data.train_file = {{file("t.jsonl", rows({"a", "ab", "abc", "b"}))}};
+  recipe_.data.eval_file = {file("e.jsonl", rows({"ab", "c", "abc", "abc", "d"}))};
+  std::vector<DataWarning> found = data_warnings(load(), recipe_.data);
+  auto both = std::find_if(found.begin(), found.end(),
+                           [](const DataWarning& warning) { return warning.kind == "in_train_and_eval"; });
+  ASSERT_NE(both, found.end());
+  EXPECT_EQ(both->rows, 2) << "ab, and abc once";
+  recipe_.data.eval_file = {file("e.jsonl", rows({"ac", "c"}))};
+  EXPECT_TRUE(data_warnings(load(), recipe_.data).empty());
+}
+
+TEST_F(RunDataTest, AnEpochThatNoMemoryHoldsIsRefused) {
+  recipe_.data.train_file = {{file("t.jsonl", R"({"text": "a"})"
+                                              "\n"
+                                              R"({"text": "b"})"
+                                              "\n"),
+                              1e12}};
+  std::string message = error_text(ErrorKind::bad_input, [&] { load(); });
+  EXPECT_SAYS(message, "an epoch of 2,000,000,000,000 examples, out of 2");
+  EXPECT_SAYS(message, "Lower the weights");
 }
 
 TEST_F(RunDataTest, ASplitThatLeavesNothingIsRefused) {

@@ -10,14 +10,23 @@
 namespace snug {
 namespace {
 
-// [n] is the sum of the n largest; values may come several times.
-std::vector<int64_t> sums_of_largest(std::vector<int64_t> values, int64_t count) {
-  auto kept = std::min(values.size(), static_cast<size_t>(count));
-  std::partial_sort(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(kept), values.end(),
+struct RepeatedLength {
+  int64_t tokens = 0;
+  int64_t times = 0;
+
+  bool operator>(const RepeatedLength& other) const { return tokens > other.tokens; }
+};
+
+// [n] is the sum of the n largest, up to `count` of them.
+std::vector<int64_t> sums_of_largest(std::vector<RepeatedLength> lengths, int64_t count) {
+  auto kept = std::min(lengths.size(), static_cast<size_t>(count));
+  std::partial_sort(lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(kept), lengths.end(),
                     std::greater<>());
   std::vector<int64_t> sums = {0};
   for (size_t i = 0; i < kept; ++i) {
-    sums.push_back(sums.back() + values[i]);
+    for (int64_t time = 0; time < lengths[i].times && std::ssize(sums) <= count; ++time) {
+      sums.push_back(sums.back() + lengths[i].tokens);
+    }
   }
   return sums;
 }
@@ -56,16 +65,15 @@ DataLimits::DataLimits(const Recipe& recipe, const Dataset& train_data, const Da
 }
 
 DataLimits::LongestSums DataLimits::longest_sums(const Dataset& dataset, int64_t max_sequences) {
-  std::vector<int64_t> lengths;
-  std::vector<int64_t> source_lengths;
+  std::vector<RepeatedLength> lengths;
+  std::vector<RepeatedLength> source_lengths;
   for (const Dataset::Part& part : dataset.parts()) {
     // With a weight above 1 an example comes more than once an epoch, perhaps into one batch.
-    auto times = std::min(max_sequences, static_cast<int64_t>(std::ceil(part.weight)));
+    auto times = static_cast<int64_t>(std::ceil(part.weight));
     for (int64_t i = part.first; i < part.end; ++i) {
-      lengths.insert(lengths.end(), static_cast<size_t>(times), dataset.length_tokens(i));
+      lengths.push_back({dataset.length_tokens(i), times});
       if (dataset.has_sources()) {
-        source_lengths.insert(source_lengths.end(), static_cast<size_t>(times),
-                              dataset.source_length_tokens(i));
+        source_lengths.push_back({dataset.source_length_tokens(i), times});
       }
     }
   }

@@ -1,17 +1,26 @@
 // Steps from epochs.
 #include "data/batches/sequence.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "base/bytes.h"
 #include "base/check.h"
+#include "base/error.h"
 
 namespace snug {
 namespace {
 
-// How many examples are read from the tables before their pages are let go. The system may map 2 MiB around
-// every page that is touched, so that the examples count, and hardly their lengths.
-constexpr int64_t kReleaseExamples = 64;
+// As many as training.max_steps may name.
+constexpr int64_t kMaxSteps = 1'000'000'000;
+// Packing does some 300,000 examples a second.
+constexpr double kMaxPackedExamples = 1e9;
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 }  // namespace
 
@@ -19,40 +28,65 @@ BatchSequence::BatchSequence(const Dataset& dataset, const BatchOptions& options
     : dataset_(dataset), options_(options) {
   SNUG_CHECK(dataset.size() > 0, "a dataset has at least one example");
   SNUG_CHECK(options.micro_batch_sequences > 0 && options.accumulation_steps > 0, "batches hold something");
-  if (options.max_steps > 0) {
-    total_steps_ = options.max_steps;
-    return;
+  if (options.batching != Batching::packed) {
+    steps_per_epoch_ =
+        divide_up(examples_per_epoch(dataset), options.micro_batch_sequences * options.accumulation_steps);
   }
-  auto whole = static_cast<int64_t>(std::floor(options.epochs));
-  for (int64_t epoch = 0; epoch < whole; ++epoch) {
-    total_steps_ += steps_in_epoch(epoch);
+  total_steps_ = options.max_steps > 0 ? options.max_steps : count_steps();
+}
+
+int64_t BatchSequence::count_steps() {
+  // Far above any run, and far below where numbers end: all that follows stays exact.
+  double examples = options_.epochs * static_cast<double>(examples_per_epoch(dataset_));
+  double effective = static_cast<double>(options_.micro_batch_sequences * options_.accumulation_steps);
+  if (examples / effective > kMaxSteps || options_.epochs > kMaxSteps) {
+    throw bad_input(fmt::format(
+        "training.num_train_epochs is {}: with {} examples an epoch that is more than {} steps. Lower it, or "
+        "set training.max_steps",
+        options_.epochs, format_count(examples_per_epoch(dataset_)), format_count(kMaxSteps)));
   }
-  double fraction = options.epochs - static_cast<double>(whole);
+  if (options_.batching == Batching::packed && examples > kMaxPackedExamples) {
+    throw bad_input(fmt::format(
+        "training.num_train_epochs is {}: with data.packing the steps are counted by packing every epoch, "
+        "which takes too long for {:.3g} examples. Set training.max_steps",
+        options_.epochs, examples));
+  }
+  auto whole = static_cast<int64_t>(std::floor(options_.epochs));
+  int64_t steps = end_of_epoch(whole - 1);
+  double fraction = options_.epochs - static_cast<double>(whole);
   if (fraction > 0) {
     // 1.1 epochs of 10 steps are 11 steps, though the product is a little more in floating point.
-    total_steps_ +=
-        static_cast<int64_t>(std::ceil(fraction * static_cast<double>(steps_in_epoch(whole)) - 1e-9));
+    auto next = static_cast<double>(end_of_epoch(whole) - steps);
+    steps += static_cast<int64_t>(std::ceil(fraction * next - 1e-9));
   }
+  return steps;
 }
 
-int64_t BatchSequence::steps_of(const EpochBatches& epoch) const {
-  return (epoch.size() + options_.accumulation_steps - 1) / options_.accumulation_steps;
+// The step after the last of that epoch.
+int64_t BatchSequence::end_of_epoch(int64_t epoch) {
+  if (steps_per_epoch_ > 0) {
+    return (epoch + 1) * steps_per_epoch_;
+  }
+  while (std::ssize(epoch_ends_) <= epoch) {  // only packing tells how many packs there are
+    int64_t batches = make_epoch(dataset_, options_, std::ssize(epoch_ends_)).size();
+    epoch_ends_.push_back((epoch_ends_.empty() ? 0 : epoch_ends_.back()) +
+                          divide_up(batches, options_.accumulation_steps));
+  }
+  return epoch < 0 ? 0 : epoch_ends_[static_cast<size_t>(epoch)];
 }
 
-int64_t BatchSequence::steps_in_epoch(int64_t epoch) {
-  SNUG_CHECK(epoch <= std::ssize(epoch_ends_), "epochs are counted in order");
-  if (epoch == std::ssize(epoch_ends_)) {
-    int64_t steps = 0;
-    if (options_.batching == Batching::packed) {  // only packing tells how many packs there are
-      steps = steps_of(make_epoch(dataset_, options_, epoch));
-    } else {
-      int64_t effective = options_.micro_batch_sequences * options_.accumulation_steps;
-      steps = (examples_per_epoch(dataset_) + effective - 1) / effective;
+BatchSequence::EpochSteps BatchSequence::epoch_of(int64_t step) {
+  int64_t epoch = 0;
+  if (steps_per_epoch_ > 0) {
+    epoch = step / steps_per_epoch_;
+  } else {
+    while (epoch_ends_.empty() || epoch_ends_.back() <= step) {
+      end_of_epoch(std::ssize(epoch_ends_));
     }
-    epoch_ends_.push_back((epoch_ends_.empty() ? 0 : epoch_ends_.back()) + steps);
+    epoch = std::upper_bound(epoch_ends_.begin(), epoch_ends_.end(), step) - epoch_ends_.begin();
   }
-  auto index = static_cast<size_t>(epoch);
-  return epoch_ends_[index] - (index == 0 ? 0 : epoch_ends_[index - 1]);
+  int64_t first = end_of_epoch(epoch - 1);
+  return {epoch, first, end_of_epoch(epoch) - first};
 }
 
 void BatchSequence::seek(int64_t step) {
@@ -76,13 +110,7 @@ std::vector<Batch> BatchSequence::next_step() {
 }
 
 BatchSequence::Step BatchSequence::make_step(int64_t step) {
-  int64_t epoch = 0;
-  int64_t first_step = 0;
-  int64_t steps = steps_in_epoch(0);
-  for (; step >= first_step + steps; steps = steps_in_epoch(epoch)) {
-    first_step += steps;
-    ++epoch;
-  }
+  auto [epoch, first_step, steps] = epoch_of(step);
   if (epoch != batches_epoch_) {
     batches_ = make_epoch(dataset_, options_, epoch);
     batches_epoch_ = epoch;
@@ -94,11 +122,6 @@ BatchSequence::Step BatchSequence::make_step(int64_t step) {
   int64_t end = std::min(begin + options_.accumulation_steps, batches_.size());
   for (int64_t index = begin; index < end; ++index) {
     result.batches.push_back(make_batch(dataset_, batches_.batch(index)));
-    unreleased_examples_ += result.batches.back().sequences();
-  }
-  if (unreleased_examples_ >= kReleaseExamples) {
-    dataset_.release();
-    unreleased_examples_ = 0;
   }
   return result;
 }

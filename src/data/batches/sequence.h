@@ -13,7 +13,8 @@ namespace snug {
 
 class BatchSequence {
  public:
-  // The dataset must outlive the sequence.
+  // The dataset must outlive the sequence. Throws bad_input for a run that is too long for anyone to wait
+  // for.
   BatchSequence(const Dataset& dataset, const BatchOptions& options);
   BatchSequence(const BatchSequence&) = delete;  // nor moved: the thread that works ahead knows its address
   BatchSequence& operator=(const BatchSequence&) = delete;
@@ -35,19 +36,26 @@ class BatchSequence {
     double epoch = 0;  // after it
   };
 
+  struct EpochSteps {
+    int64_t epoch = 0;
+    int64_t first = 0;
+    int64_t count = 0;
+  };
+
   Step make_step(int64_t step);
-  int64_t steps_in_epoch(int64_t epoch);
-  int64_t steps_of(const EpochBatches& epoch) const;
+  int64_t count_steps();
+  EpochSteps epoch_of(int64_t step);
+  int64_t end_of_epoch(int64_t epoch);
 
   const Dataset& dataset_;
   BatchOptions options_;
-  std::vector<int64_t> epoch_ends_;  // step after the last, of each epoch that is known
+  int64_t steps_per_epoch_ = 0;      // 0 with packs: each epoch has a number of its own
+  std::vector<int64_t> epoch_ends_;  // then, of each epoch that was packed so far: the step after its last
   int64_t total_steps_ = 0;
   int64_t next_step_ = 0;
   double epoch_ = 0;
   int64_t batches_epoch_ = -1;  // the one that batches_ are of
   EpochBatches batches_;
-  int64_t unreleased_examples_ = 0;
   std::future<Step> prepared_;  // last: it is waited for before anything else goes
 };
 

@@ -1,9 +1,19 @@
 // Rows to tokens.
 #include "data/rows/encoder.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace snug {
+
+RowEncoder::RowEncoder(const Tokenizer& tokenizer, const ChatTemplate* chat_template,
+                       const EncodingOptions& options)
+    : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {
+  if (chat_template != nullptr) {
+    style_ = message_style(*chat_template);
+  }
+}
 
 Example RowEncoder::encode(const DataRow& row) const {
   if (options_.decoder_start_id) {
@@ -26,8 +36,7 @@ Example RowEncoder::encode(const DataRow& row) const {
 RowEncoder::Tokens RowEncoder::encode_text(const std::string& text) const {
   Tokens tokens;
   append(tokens, tokenizer_.opening_ids(), true);
-  append(tokens, tokenizer_.encode(text), true);
-  append_end(tokens);
+  append(tokens, with_end(tokenizer_.encode(text)), true);
   return tokens;
 }
 
@@ -38,9 +47,9 @@ RowEncoder::Tokens RowEncoder::encode_pair(const DataRow& row) const {
   // Apart, so that the prompt has the same ids as when it is given alone to generate from.
   append(tokens, tokenizer_.encode(prompt), false);
   append(tokens,
-         prompt.empty() ? tokenizer_.encode(row.completion) : tokenizer_.encode_continuation(row.completion),
+         with_end(prompt.empty() ? tokenizer_.encode(row.completion)
+                                 : tokenizer_.encode_continuation(row.completion)),
          true);
-  append_end(tokens);
   return tokens;
 }
 
@@ -52,7 +61,7 @@ RowEncoder::Tokens RowEncoder::encode_chat(const Json& messages, const Json& too
   }
   ChatOptions chat_options;
   chat_options.tools = tools;
-  RenderedChat chat = chat_template_->render_with_answers(messages, chat_options);
+  RenderedChat chat = chat_template_->render_with_answers(styled_messages(messages, style_), chat_options);
   if (options_.train_on == TrainOn::last_completion && chat.assistant.size() > 1) {
     chat.assistant.erase(chat.assistant.begin(), chat.assistant.end() - 1);
   }
@@ -85,13 +94,11 @@ Example RowEncoder::encode_source_and_target(const DataRow& row) const {
     return example;
   }
   std::string prompt = row.system.empty() ? row.prompt : row.system + "\n\n" + row.prompt;
-  append_tokens(example.source, tokenizer_.encode(prompt), false);
-  append_end(example.source);
+  append_tokens(example.source, with_end(tokenizer_.encode(prompt)), false);
   if (example.source.empty()) {  // an encoder must have something to read
     return {};
   }
-  append(example.tokens, tokenizer_.encode(row.completion), true);
-  append_end(example.tokens);
+  append(example.tokens, with_end(tokenizer_.encode(row.completion)), true);
   return example;
 }
 
@@ -99,10 +106,16 @@ void RowEncoder::append(Tokens& tokens, const std::vector<int32_t>& ids, bool le
   append_tokens(tokens, ids, learned || options_.train_on == TrainOn::everything);
 }
 
-void RowEncoder::append_end(Tokens& tokens) const {
-  if (tokenizer_.eos_id()) {
-    append(tokens, {*tokenizer_.eos_id()}, true);
+// Many rows bring their own end token; a second would teach the model to go on behind the first.
+std::vector<int32_t> RowEncoder::with_end(std::vector<int32_t> ids) const {
+  std::optional<int32_t> end = tokenizer_.eos_id();
+  const std::vector<int32_t>& stops = tokenizer_.stop_ids();
+  bool ended =
+      !ids.empty() && (ids.back() == end || std::find(stops.begin(), stops.end(), ids.back()) != stops.end());
+  if (end && !ended) {
+    ids.push_back(*end);
   }
+  return ids;
 }
 
 }  // namespace snug

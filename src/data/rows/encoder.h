@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/rows/message_style.h"
 #include "data/rows/row.h"
 #include "data/tokens/example.h"
 #include "recipe/recipe.h"
@@ -14,9 +15,6 @@
 #include "text/tokenizer/tokenizer.h"
 
 namespace snug {
-
-// Raised when the same rows become other tokens: what was cached before is then made again.
-inline constexpr int64_t kEncodingVersion = 2;
 
 struct EncodingOptions {
   TrainOn train_on = TrainOn::completions;
@@ -28,8 +26,7 @@ struct EncodingOptions {
 class RowEncoder {
  public:
   // `chat_template` may be null: pairs are then laid end to end, and conversations refused.
-  RowEncoder(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const EncodingOptions& options)
-      : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {}
+  RowEncoder(const Tokenizer& tokenizer, const ChatTemplate* chat_template, const EncodingOptions& options);
 
   // However long it is; empty if the row has no text. Throws bad_input, without the row's place, for a row
   // that cannot become an example.
@@ -43,10 +40,11 @@ class RowEncoder {
   Tokens encode_chat(const Json& messages, const Json& tools) const;
   Example encode_source_and_target(const DataRow& row) const;
   void append(Tokens& tokens, const std::vector<int32_t>& ids, bool learned) const;
-  void append_end(Tokens& tokens) const;
+  std::vector<int32_t> with_end(std::vector<int32_t> ids) const;
 
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_template_;
+  MessageStyle style_;  // of the template
   EncodingOptions options_;
 };
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "data/rows/messages.h"
+
 namespace snug {
 namespace {
 
@@ -24,11 +26,12 @@ bool is_wrong_order(const Json& messages) {
     const auto& role = message["role"].get_ref<const std::string&>();
     bool answers_nobody = role == "assistant" && last.empty();
     bool again = role == last && (role == "user" || role == "assistant");
-    bool late_system = role == "system" && !last.empty();
+    bool is_system = role == "system" || role == "developer";
+    bool late_system = is_system && !last.empty();
     if (answers_nobody || again || late_system) {
       return true;
     }
-    last = role == "system" ? "" : role;
+    last = is_system ? "" : role;
   }
   return last != "assistant";
 }
@@ -57,6 +60,23 @@ bool ends_openly(const Example& example, const Tokenizer& tokenizer) {
   return true;
 }
 
+bool has_unknown_role(const Json& messages) {
+  return std::any_of(messages.begin(), messages.end(), [](const Json& message) {
+    return !is_known_role(message["role"].get_ref<const std::string&>());
+  });
+}
+
+// A rare character happens; a language that the vocabulary has no letters for leaves little else.
+bool is_mostly_unknown(const Example& example, int32_t unknown_id) {
+  constexpr int64_t kShare = 10;
+  auto count = [&](const std::vector<TokenWord>& tokens) {
+    return std::count_if(tokens.begin(), tokens.end(),
+                         [&](TokenWord word) { return word.id() == unknown_id; });
+  };
+  int64_t unknown = unknown_id < 0 ? 0 : count(example.source) + count(example.tokens);
+  return unknown > 1 && unknown * kShare >= std::ssize(example.source) + std::ssize(example.tokens);
+}
+
 }  // namespace
 
 RowFindings inspect_row(const DataRow& row, const Example& example, const Tokenizer& tokenizer) {
@@ -64,10 +84,12 @@ RowFindings inspect_row(const DataRow& row, const Example& example, const Tokeni
   if (row.kind == RowKind::conversation) {
     found.empty_answer = std::any_of(row.messages.begin(), row.messages.end(), is_empty_answer);
     found.wrong_role_order = is_wrong_order(row.messages);
+    found.unknown_role = has_unknown_role(row.messages);
   } else if (row.kind == RowKind::pair) {
     found.empty_answer = is_blank(row.completion);
   }
   found.without_end = ends_openly(example, tokenizer);
+  found.unknown_text = is_mostly_unknown(example, tokenizer.unknown_id());
   return found;
 }
 

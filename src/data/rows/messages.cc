@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "data/rows/row.h"
 #include "io/printable.h"
 
@@ -35,6 +38,28 @@ const Json* find(const Json& object, const char* key) {
   return found == object.end() ? nullptr : &*found;
 }
 
+// Content as a list, the way OpenAI's interface takes it.
+std::string find_part_problem(const Json& parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Json* type = parts[i].is_object() ? find(parts[i], "type") : nullptr;
+    if (type == nullptr || !type->is_string()) {
+      return fmt::format(
+          "has a part {} of its content that has no \"type\"; text is {{\"type\": \"text\", "
+          "\"text\": \"...\"}}",
+          i + 1);
+    }
+    if (*type != "text") {
+      return fmt::format("holds a part of type {}; only text can be learned from, so leave the row out",
+                         in_quotes(type->get_ref<const std::string&>(), 40));
+    }
+    const Json* text = find(parts[i], "text");
+    if (text == nullptr || !text->is_string()) {
+      return fmt::format("has a part {} of its content whose \"text\" is no string", i + 1);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string find_message_problem(const Json& messages) {
@@ -52,12 +77,27 @@ std::string find_message_problem(const Json& messages) {
       return fmt::format("message {} has no \"role\" that is a string", i + 1);
     }
     const Json* content = find(message, "content");
+    const Json* calls = find(message, "tool_calls");
     bool has_text = content != nullptr && (content->is_string() || content->is_array());
-    if (!has_text && find(message, "tool_calls") == nullptr) {
-      return fmt::format("message {} has no \"content\" that is a string", i + 1);
+    bool has_calls = calls != nullptr && calls->is_array() && !calls->empty();
+    if (!has_text && !has_calls) {
+      return fmt::format("message {} has no \"content\" that is a string, nor a list of \"tool_calls\"",
+                         i + 1);
+    }
+    if (content != nullptr && content->is_array()) {
+      std::string problem = find_part_problem(*content);
+      if (!problem.empty()) {
+        return fmt::format("message {} {}", i + 1, problem);
+      }
     }
   }
   return "";
+}
+
+bool is_known_role(std::string_view role) {
+  constexpr std::array<std::string_view, 7> kRoles = {"system", "developer", "user",   "assistant",
+                                                      "tool",   "function",  "ipython"};
+  return std::find(kRoles.begin(), kRoles.end(), role) != kRoles.end();
 }
 
 std::string convert_sharegpt(Json& messages) {

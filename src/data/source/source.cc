@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "data/rows/csv.h"
+#include "data/source/binary.h"
 #include "data/source/scanner.h"
 #include "io/printable.h"
 
@@ -16,7 +17,6 @@ namespace snug {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr size_t kReadBytes = size_t{1} << 20;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ RowSource::~RowSource() = default;
 void RowSource::fill(size_t wanted_bytes) {
   while (!at_end_ && buffer_.size() < wanted_bytes) {
     size_t old_size = buffer_.size();
-    size_t step = std::min(kReadBytes, wanted_bytes - old_size);
+    size_t step = std::min(options_.read_bytes, wanted_bytes - old_size);
     buffer_.resize(old_size + step);
     size_t count = stream_->read(buffer_.data() + old_size, step);
     buffer_.resize(old_size + count);
@@ -45,11 +45,17 @@ void RowSource::open_file() {
   offset_ = 0;
   line_ = 1;
   rows_ = 0;
-  fill(kReadBytes);
+  fill(options_.read_bytes);
   if (buffer_.starts_with("\xFF\xFE") || buffer_.starts_with("\xFE\xFF")) {
     throw bad_input(
         fmt::format("{}: the file is UTF-16. Convert it with iconv -f utf-16 -t utf-8.", path.string()));
   }
+  auto refuse_if = [&](const std::string& problem) {
+    if (!problem.empty()) {
+      throw bad_input(fmt::format("{}: {}.", path.string(), problem));
+    }
+  };
+  refuse_if(binary_file_problem(buffer_, printable(path.filename().string())));
   if (buffer_.starts_with(kByteOrderMark)) {
     buffer_.erase(0, kByteOrderMark.size());
     offset_ = static_cast<int64_t>(kByteOrderMark.size());
@@ -62,6 +68,9 @@ void RowSource::open_file() {
   file_->path = path;
   file_->index = static_cast<int64_t>(next_file_);
   file_->kind = options_.kind.value_or(detect_file_kind(path, buffer_));
+  if (file_->kind == FileKind::paragraphs || file_->kind == FileKind::text_lines) {
+    refuse_if(unreadable_text_problem(buffer_));
+  }
   scanner_ = make_row_scanner(file_->kind);
   ++next_file_;
   if (file_->kind == FileKind::csv || file_->kind == FileKind::tsv) {

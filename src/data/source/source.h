@@ -49,6 +49,7 @@ inline constexpr size_t kChunkPadding = 64;
 struct SourceOptions {
   std::optional<FileKind> kind;              // else each file's name and content decide
   size_t chunk_bytes = size_t{4} << 20;      // about how much is handed out at once
+  size_t read_bytes = size_t{1} << 20;       // at a time; a file's kind and header are known by the first
   size_t max_row_bytes = size_t{256} << 20;  // a larger row is an error: likely a lost quote or bracket
 };
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <span>
 #include <unordered_set>
 
 #include "base/bytes.h"
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The number at its end goes up with every change of the layout.
-constexpr std::array<char, 8> kMagic = {'s', 'n', 'u', 'g', 't', 'o', 'k', '1'};
+constexpr std::array<char, 8> kMagic = {'s', 'n', 'u', 'g', 't', 'o', 'k', '2'};
 
 struct Header {
   std::array<char, 8> magic = kMagic;
@@ -47,9 +47,7 @@ uint64_t hash_of(const Header& header) {
 }
 
 int64_t entries_begin(const Header& header) {
-  return align_up(
-      static_cast<int64_t>(sizeof(Header)) + header.words * static_cast<int64_t>(sizeof(TokenWord)),
-      sizeof(RowEntry));
+  return static_cast<int64_t>(sizeof(Header)) + header.words * static_cast<int64_t>(sizeof(TokenWord));
 }
 
 int64_t facts_begin(const Header& header) {
@@ -64,7 +62,7 @@ bool is_plausible(const Header& header, int64_t file_bytes) {
          facts_begin(header) + header.facts_bytes == file_bytes;
 }
 
-bool is_in_order(std::span<const RowEntry> entries, int64_t words) {
+bool is_in_order(const std::vector<RowEntry>& entries, int64_t words) {
   int64_t end = 0;
   for (size_t i = 0; i + 1 < entries.size(); ++i) {
     const RowEntry& entry = entries[i];
@@ -99,12 +97,13 @@ bool TokenCacheWriter::add(const Example& example) {
     return false;
   }
   size_t first = pending_.size();
-  entries_.push_back({.begin = written_words_ + static_cast<int64_t>(first),
-                      .source_tokens = static_cast<int32_t>(example.source.size()),
-                      .learned_tokens = static_cast<int32_t>(learned)});
   pending_.insert(pending_.end(), example.source.begin(), example.source.end());
   pending_.insert(pending_.end(), example.tokens.begin(), example.tokens.end());
-  uint64_t hash = hash_bytes(raw(pending_.data() + first, pending_.size() - first));
+  uint64_t hash = hash_of_words(pending_.data() + first, pending_.size() - first);
+  entries_.push_back({.begin = written_words_ + static_cast<int64_t>(first),
+                      .source_tokens = static_cast<int32_t>(example.source.size()),
+                      .learned_tokens = static_cast<int32_t>(learned),
+                      .hash = hash});
   hashes_.push_back(std::max(hash, kSkipped + 1));
   if (pending_.size() >= kPendingWords) {
     flush();
@@ -181,24 +180,21 @@ std::optional<TokenTable> open_token_cache(const fs::path& path) {
   if (!fs::is_regular_file(path, ignored)) {
     return std::nullopt;
   }
-  auto mapped = std::make_shared<const MappedFile>(path);
-  std::span<const std::byte> bytes = mapped->bytes();
+  auto file = std::make_shared<const RandomAccessFile>(path);
   Header header;
-  if (bytes.size() < sizeof(Header)) {
+  if (file->size_bytes() < static_cast<int64_t>(sizeof(Header))) {
     return std::nullopt;
   }
-  std::memcpy(&header, bytes.data(), sizeof(Header));
-  if (!is_plausible(header, static_cast<int64_t>(bytes.size()))) {
+  file->read_at(0, std::as_writable_bytes(std::span(&header, 1)));
+  if (!is_plausible(header, file->size_bytes())) {
     return std::nullopt;
   }
-  const std::byte* words = bytes.data() + sizeof(Header);
-  const std::byte* entries = bytes.data() + entries_begin(header);
-  std::string_view facts(reinterpret_cast<const char*>(bytes.data()) + facts_begin(header),
-                         static_cast<size_t>(header.facts_bytes));
-  TokenTable::Contents contents{
-      .words = {reinterpret_cast<const TokenWord*>(words), static_cast<size_t>(header.words)},
-      .entries = {reinterpret_cast<const RowEntry*>(entries), static_cast<size_t>(header.entries)},
-      .mapped = mapped};
+  TokenTable::Contents contents{.entries = std::vector<RowEntry>(static_cast<size_t>(header.entries)),
+                                .file = file,
+                                .words_offset_bytes = sizeof(Header)};
+  std::string facts(static_cast<size_t>(header.facts_bytes), '\0');
+  file->read_at(entries_begin(header), std::as_writable_bytes(std::span(contents.entries)));
+  file->read_at(facts_begin(header), std::as_writable_bytes(std::span(facts)));
   Fingerprint index;
   index.add_bytes(raw(contents.entries.data(), contents.entries.size()));
   index.add_bytes(facts);

@@ -1,5 +1,5 @@
-// A table of tokens in a file: written once, as a stream, then mapped. The file is named after everything
-// that it was made from, and appears under its name only when it is whole.
+// A table of tokens in a file: written once, as a stream, then read row by row. The file is named after
+// everything that it was made from, and appears under its name only when it is whole.
 #pragma once
 
 #include <cstdint>

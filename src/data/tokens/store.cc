@@ -2,14 +2,14 @@
 #include "data/tokens/store.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
 #include "data/source/files.h"
 #include "data/tokens/cache.h"
+#include "data/tokens/cache_folder.h"
+#include "data/tokens/encoding_version.h"
 #include "data/tokens/fingerprint.h"
 #include "io/atomic_file.h"
 #include "recipe/choices.h"
@@ -19,24 +19,6 @@ namespace snug {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_writable(const fs::path& folder) {
-  std::error_code ignored;
-  fs::path existing = fs::absolute(folder, ignored);
-  while (!fs::exists(existing, ignored) && existing.has_relative_path()) {
-    existing = existing.parent_path();
-  }
-  return ::access(existing.c_str(), W_OK | X_OK) == 0;
-}
-
-fs::path user_cache() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache != '\0') {
-    return fs::path(cache) / "snug";
-  }
-  const char* home = std::getenv("HOME");
-  return home == nullptr ? fs::path() : fs::path(home) / ".cache" / "snug";
-}
 
 // What the recipe's chat_template stands for; the model's own is among its files.
 std::string template_text(const std::string& chat_template) {
@@ -82,15 +64,6 @@ const Tokenizer& TokenStore::tokenizer() {
   return *tokenizer_;
 }
 
-fs::path TokenStore::folder_for(const Files& files) const {
-  if (!cache_folder_.empty()) {
-    return cache_folder_;
-  }
-  fs::path beside = files.front().parent_path() / ".snug";
-  fs::path own = user_cache();
-  return is_writable(beside) || own.empty() ? beside : own;
-}
-
 std::string TokenStore::key_of(const Files& files, const std::vector<std::string>& contents) const {
   Fingerprint key;
   key.add(kEncodingVersion);
@@ -132,6 +105,7 @@ std::shared_ptr<const TokenTable> TokenStore::open(const fs::path& path) const {
   if (!table) {
     return nullptr;
   }
+  mark_used(path);
   if (table->facts().bad_rows > 0 && options_.on_bad_row == OnBadRow::stop) {
     throw bad_row_error(table->facts().bad.front());
   }
@@ -140,7 +114,7 @@ std::shared_ptr<const TokenTable> TokenStore::open(const fs::path& path) const {
 
 std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
   Files files = find_data_files({pattern}, {});
-  fs::path folder = folder_for(files);
+  fs::path folder = cache_folder_.empty() ? cache_folder_of(files.front()) : cache_folder_;
   make_cache_folder(folder);
   std::vector<std::string> contents = fingerprints(files, folder);
   fs::path path = folder / (key_of(files, contents) + ".tokens");
@@ -156,7 +130,9 @@ std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {
   TokenCacheWriter writer(path);
   TableFacts facts = tokenize_files(files, tokenizer(), options_, writer, observer_);
   check_unchanged(files, contents, fingerprints(files, folder));
+  facts.encoding = kEncodingVersion;
   writer.finish(std::move(facts));
+  remove_old_caches(folder, path);
   std::shared_ptr<const TokenTable> table = open(path);
   if (!table) {
     throw environment_error(fmt::format(

@@ -31,7 +31,6 @@ class TokenStore {
  private:
   using Files = std::vector<std::filesystem::path>;
 
-  std::filesystem::path folder_for(const Files& files) const;
   std::string key_of(const Files& files, const std::vector<std::string>& contents) const;
   std::vector<std::string> fingerprints(const Files& files, const std::filesystem::path& folder);
   std::shared_ptr<const TokenTable> open(const std::filesystem::path& path) const;

@@ -1,9 +1,11 @@
 // Tokenized rows.
 #include "data/tokens/table.h"
 
+#include <span>
 #include <utility>
 
 #include "base/check.h"
+#include "data/tokens/fingerprint.h"
 
 namespace snug {
 
@@ -17,20 +19,30 @@ const RowEntry& TokenTable::entry(int64_t row) const {
   return contents_.entries[static_cast<size_t>(row)];
 }
 
-std::span<const TokenWord> TokenTable::source(int64_t row) const {
-  return contents_.words.subspan(static_cast<size_t>(entry(row).begin),
-                                 static_cast<size_t>(source_length(row)));
-}
-
-std::span<const TokenWord> TokenTable::tokens(int64_t row) const {
-  return contents_.words.subspan(static_cast<size_t>(entry(row).begin + source_length(row)),
-                                 static_cast<size_t>(length(row)));
-}
-
-void TokenTable::release_words() const {
-  if (contents_.mapped) {
-    contents_.mapped->release(std::as_bytes(contents_.words));
+std::vector<TokenWord> TokenTable::read(int64_t begin, int64_t count) const {
+  if (!contents_.file) {
+    auto first = contents_.words.begin() + begin;
+    return {first, first + count};
   }
+  std::vector<TokenWord> words(static_cast<size_t>(count));
+  contents_.file->read_at(contents_.words_offset_bytes + begin * static_cast<int64_t>(sizeof(TokenWord)),
+                          std::as_writable_bytes(std::span(words)));
+  return words;
+}
+
+std::vector<TokenWord> TokenTable::source(int64_t row, int64_t begin, int64_t count) const {
+  SNUG_CHECK(begin >= 0 && count >= 0 && begin + count <= source_length(row),
+             "a stretch of the row's source");
+  return read(entry(row).begin + begin, count);
+}
+
+std::vector<TokenWord> TokenTable::tokens(int64_t row, int64_t begin, int64_t count) const {
+  SNUG_CHECK(begin >= 0 && count >= 0 && begin + count <= length(row), "a stretch of the row's tokens");
+  return read(entry(row).begin + source_length(row) + begin, count);
+}
+
+uint64_t hash_of_words(const TokenWord* words, size_t count) {
+  return hash_bytes({reinterpret_cast<const char*>(words), count * sizeof(TokenWord)});
 }
 
 void TokenTableBuilder::add(const Example& example) {
@@ -38,21 +50,18 @@ void TokenTableBuilder::add(const Example& example) {
   if (learned == 0) {
     return;
   }
-  entries_.push_back({.begin = static_cast<int64_t>(words_.size()),
-                      .source_tokens = static_cast<int32_t>(example.source.size()),
-                      .learned_tokens = static_cast<int32_t>(learned)});
+  size_t begin = words_.size();
   words_.insert(words_.end(), example.source.begin(), example.source.end());
   words_.insert(words_.end(), example.tokens.begin(), example.tokens.end());
+  entries_.push_back({.begin = static_cast<int64_t>(begin),
+                      .source_tokens = static_cast<int32_t>(example.source.size()),
+                      .learned_tokens = static_cast<int32_t>(learned),
+                      .hash = hash_of_words(words_.data() + begin, words_.size() - begin)});
 }
 
 TokenTable TokenTableBuilder::finish(TableFacts facts) && {
-  struct Owned {
-    std::vector<TokenWord> words;
-    std::vector<RowEntry> entries;
-  };
   entries_.push_back({.begin = static_cast<int64_t>(words_.size())});
-  auto owned = std::make_shared<Owned>(Owned{std::move(words_), std::move(entries_)});
-  return TokenTable({.words = owned->words, .entries = owned->entries, .owner = owned}, std::move(facts));
+  return TokenTable({.entries = std::move(entries_), .words = std::move(words_)}, std::move(facts));
 }
 
 }  // namespace snug

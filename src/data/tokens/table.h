@@ -1,16 +1,15 @@
-// Tokenized rows, whole, in the files' order: laid end to end in memory, or in a mapped file. Nothing here
-// depends on a length limit, so that another max_length needs no other table.
+// Tokenized rows, whole, in the files' order: laid end to end in memory, or in a file. Nothing here depends
+// on a length limit, so that another max_length needs no other table.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "data/tokens/example.h"
 #include "data/tokens/table_facts.h"
-#include "io/mapped_file.h"
+#include "io/random_access_file.h"
 
 namespace snug {
 
@@ -19,38 +18,45 @@ struct RowEntry {
   int64_t begin = 0;           // of its first word; it ends where the next begins
   int32_t source_tokens = 0;   // those of an encoder come first
   int32_t learned_tokens = 0;  // at least 1
+  uint64_t hash = 0;           // of its words: rows that say the same have the same
 };
-static_assert(sizeof(RowEntry) == 16);
+static_assert(sizeof(RowEntry) == 24);
 
 class TokenTable {
  public:
-  // The last entry only says where the last row ends. `mapped` keeps the memory; null for memory of `owner`.
+  // The last entry only says where the last row ends. Words are in memory, or at an offset of a file: they
+  // are read when they are asked for, so that the memory that a table takes does not grow with them.
   struct Contents {
-    std::span<const TokenWord> words;
-    std::span<const RowEntry> entries;  // (rows + 1)
-    std::shared_ptr<const MappedFile> mapped = nullptr;
-    std::shared_ptr<const void> owner = nullptr;
+    std::vector<RowEntry> entries;  // (rows + 1)
+    std::vector<TokenWord> words = {};
+    std::shared_ptr<const RandomAccessFile> file = nullptr;
+    int64_t words_offset_bytes = 0;
   };
   TokenTable(Contents contents, TableFacts facts);
 
   const TableFacts& facts() const { return facts_; }
   int64_t rows() const { return static_cast<int64_t>(contents_.entries.size()) - 1; }
-  int64_t words() const { return static_cast<int64_t>(contents_.words.size()); }
+  int64_t words() const { return contents_.entries.back().begin; }
   int64_t source_length(int64_t row) const { return entry(row).source_tokens; }
   int64_t length(int64_t row) const { return entry(row + 1).begin - entry(row).begin - source_length(row); }
   int64_t learned(int64_t row) const { return entry(row).learned_tokens; }
-  std::span<const TokenWord> source(int64_t row) const;
-  std::span<const TokenWord> tokens(int64_t row) const;
+  uint64_t hash(int64_t row) const { return entry(row).hash; }
 
-  // Lets go of pages of a mapped file that were read: they come back when they are needed.
-  void release_words() const;
+  // All of a row's, or `count` of them from `begin` on. Throw environment_error if the file is gone short.
+  std::vector<TokenWord> source(int64_t row) const { return source(row, 0, source_length(row)); }
+  std::vector<TokenWord> source(int64_t row, int64_t begin, int64_t count) const;
+  std::vector<TokenWord> tokens(int64_t row) const { return tokens(row, 0, length(row)); }
+  std::vector<TokenWord> tokens(int64_t row, int64_t begin, int64_t count) const;
 
  private:
   const RowEntry& entry(int64_t row) const;
+  std::vector<TokenWord> read(int64_t begin, int64_t count) const;
 
   Contents contents_;
   TableFacts facts_;
 };
+
+uint64_t hash_of_words(const TokenWord* words, size_t count);
 
 // A table in memory, for data that is made and not read.
 class TokenTableBuilder {

@@ -17,7 +17,10 @@ auto findings_of(Facts& facts) {
   return std::array{std::pair{"nothing_learned", &facts.nothing_learned},
                     std::pair{"empty_answers", &facts.empty_answers},
                     std::pair{"wrong_role_order", &facts.wrong_role_order},
-                    std::pair{"without_end", &facts.without_end}, std::pair{"duplicates", &facts.duplicates}};
+                    std::pair{"without_end", &facts.without_end},
+                    std::pair{"unknown_roles", &facts.unknown_roles},
+                    std::pair{"unknown_text", &facts.unknown_text},
+                    std::pair{"duplicates", &facts.duplicates}};
 }
 
 const Json& member(const Json& json, const char* name, Json::value_t type, const std::string& path) {
@@ -31,7 +34,8 @@ const Json& member(const Json& json, const char* name, Json::value_t type, const
 }  // namespace
 
 Json TableFacts::to_json() const {
-  Json json = {{"files", files},
+  Json json = {{"encoding", encoding},
+               {"files", files},
                {"format", format},
                {"rows", rows},
                {"chat_template", chat_template},
@@ -49,6 +53,7 @@ Json TableFacts::to_json() const {
 
 TableFacts TableFacts::from_json(const Json& json, const std::string& path) {
   TableFacts facts;
+  facts.encoding = json_string(json, "encoding", "", path);
   facts.files = json_string(json, "files", "", path);
   facts.format = json_string(json, "format", "", path);
   facts.chat_template = json_string(json, "chat_template", "", path);

@@ -24,6 +24,7 @@ struct Finding {
 inline constexpr size_t kShownBadRows = 10;
 
 struct TableFacts {
+  std::string encoding;          // the way in which rows became tokens, see encoding_version.h
   std::string files;             // "train.jsonl", or "train.jsonl and 3 more files"
   std::string format;            // what a row holds, and why snug thinks so
   std::string chat_template;     // "" for none
@@ -38,6 +39,8 @@ struct TableFacts {
   Finding empty_answers = {};     // an answer without text
   Finding wrong_role_order = {};  // two turns of the same role, or an answer before any question
   Finding without_end = {};       // the last answer does not end with a token that ends it
+  Finding unknown_roles = {};     // that chat templates do not know
+  Finding unknown_text = {};      // much of the row is nothing that the vocabulary can write
   Finding duplicates = {};        // the same tokens as a row before
 
   Json to_json() const;

@@ -22,6 +22,7 @@ class BpeModel : public WordModel {
   BpeModel(const TokenizerFile& file, bool byte_level);
 
   void encode_word(std::string_view word, EncodeScratch& scratch, std::vector<int32_t>& ids) const override;
+  int32_t unknown_id() const override { return unknown_id_; }
 
  private:
   static constexpr int32_t kNoId = -1;

@@ -46,6 +46,8 @@ class Tokenizer {
 
   std::optional<int32_t> bos_id() const { return special_.bos_id; }
   std::optional<int32_t> eos_id() const { return special_.eos_id; }
+  // What stands for text that the vocabulary cannot write; -1 if there is no such token.
+  int32_t unknown_id() const { return model_->unknown_id(); }
   const std::vector<int32_t>& stop_ids() const { return special_.stop_ids; }
   const std::vector<int32_t>& opening_ids() const { return special_.opening_ids; }
   const std::vector<int32_t>& closing_ids() const { return special_.closing_ids; }

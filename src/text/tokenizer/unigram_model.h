@@ -18,6 +18,7 @@ class UnigramModel : public WordModel {
   explicit UnigramModel(const TokenizerFile& file);
 
   void encode_word(std::string_view word, EncodeScratch& scratch, std::vector<int32_t>& ids) const override;
+  int32_t unknown_id() const override { return unknown_id_; }
 
  private:
   static constexpr int32_t kNoId = -1;

@@ -30,6 +30,8 @@ class WordModel {
   // Appends the ids of a word, which is UTF-8 and not empty.
   virtual void encode_word(std::string_view word, EncodeScratch& scratch,
                            std::vector<int32_t>& ids) const = 0;
+  // What stands for text that the vocabulary cannot write; -1 if there is no such token.
+  virtual int32_t unknown_id() const = 0;
 };
 
 }  // namespace snug

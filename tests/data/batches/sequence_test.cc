@@ -7,11 +7,13 @@
 
 #include "data/batches/limits.h"
 #include "data/batches/sequence.h"
+#include "io/file_fixtures.h"
 
 namespace snug {
 namespace {
 
 using Ids = std::vector<int32_t>;
+using testing::error_text;
 
 // Example i has i % 5 + 2 tokens, all of them i; its last id is learned, and every id where i is odd.
 Dataset numbered_dataset(int32_t count) {
@@ -101,6 +103,28 @@ TEST(BatchSequence, EachEpochHasEveryExampleOnce) {
     }
   }
   EXPECT_TRUE(sequence.next_step().empty());
+}
+
+TEST(BatchSequence, ManyEpochsAreCountedAtOnceAndTooManyAreRefused) {
+  Dataset dataset = numbered_dataset(37);
+  BatchOptions options = options_of(8, 1, 1e6);
+  BatchSequence sequence(dataset, options);
+  EXPECT_EQ(sequence.total_steps(), 5'000'000);
+  sequence.seek(4'999'999);
+  EXPECT_EQ(sequence.next_step().size(), 1U);
+  EXPECT_DOUBLE_EQ(sequence.epoch(), 1e6);
+  EXPECT_TRUE(sequence.next_step().empty());
+  for (double epochs : {1e9, 1e19, 1e300}) {
+    options.epochs = epochs;
+    for (Batching batching : {Batching::sequences, Batching::grouped, Batching::packed}) {
+      options.batching = batching;
+      options.packed_tokens = 100;
+      options.packed_sequences = 10;
+      std::string message = error_text(ErrorKind::bad_input, [&] { BatchSequence{dataset, options}; });
+      EXPECT_SAYS(message, "training.num_train_epochs is ");
+      EXPECT_SAYS(message, "training.max_steps");
+    }
+  }
 }
 
 TEST(BatchSequence, TheSplitDoesNotChangeTheSteps) {

@@ -92,6 +92,33 @@ TEST_F(RowFindingsTest, PairsWithEmptyAnswers) {
   EXPECT_EQ(found.wrong_role_order.count, 0);
 }
 
+TEST_F(RowFindingsTest, RolesThatNoTemplateKnows) {
+  use_template("</s>");
+  std::string unknown =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "model", "content": "b"}, )"
+      R"({"role": "assistant", "content": "c"}]})"
+      "\n";
+  std::string developer =
+      R"({"messages": [{"role": "developer", "content": "a"}, {"role": "user", "content": "d"}, )"
+      R"({"role": "assistant", "content": "c"}]})"
+      "\n";
+  TableFacts found = facts_of(developer + unknown + conversation({{'u', "d"}, {'a', "d"}}));
+  EXPECT_EQ(found.unknown_roles.count, 1);
+  EXPECT_SAYS(found.unknown_roles.first, "d.jsonl:2");
+}
+
+// A vocabulary without the letters of a language leaves nothing but <unk>.
+TEST_F(RowFindingsTest, TextThatTheVocabularyCannotWrite) {
+  Json json = tiny_tokenizer_json();
+  json["model"]["unk_token"] = "d";  // id 8
+  TinyTokenizer with_unknown(json);
+  tokenizer_folder_ = with_unknown.folder().path();
+  TableFacts found =
+      facts_of(pair("a", "bcbcbcbcbcbc") + pair("a", "xyzxyz") + pair("aaaaaaaaaaa", "bbbbbbbbbx"));
+  EXPECT_EQ(found.unknown_text.count, 1) << "one strange letter is no matter";
+  EXPECT_SAYS(found.unknown_text.first, "d.jsonl:2");
+}
+
 // Rows are counted as the file has them, whatever became of those before.
 TEST_F(RowFindingsTest, DuplicatesAreNamedByTheirRow) {
   recipe_.data.on_bad_row = OnBadRow::skip;

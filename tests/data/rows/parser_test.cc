@@ -179,7 +179,7 @@ TEST_F(RowParserTest, BrokenConversations) {
   };
   EXPECT_EQ(reason(R"({"messages": []})"), "the list of messages is empty");
   EXPECT_EQ(reason(R"({"messages": [{"role": "user", "content": 5}]})"),
-            "message 1 has no \"content\" that is a string");
+            "message 1 has no \"content\" that is a string, nor a list of \"tool_calls\"");
   EXPECT_EQ(reason(R"({"messages": [{"content": "x"}]})"),
             "message 1 has no \"from\" and \"value\" that are strings");
   EXPECT_EQ(reason(R"({"messages": "x"})"), "\"messages\" is a string that is no JSON list");

@@ -147,6 +147,24 @@ TEST_F(TokenCacheTest, ADamagedTokenIsAnErrorWhenItIsRead) {
   EXPECT_EQ(error_text(ErrorKind::environment, [&] { sequence.next_step(); }), message);
 }
 
+// A process that reads a mapped page of a file that was cut short is killed by the system, without a word.
+TEST_F(TokenCacheTest, AFileThatIsCutShortWhileItIsInUseIsAnError) {
+  Dataset dataset;
+  dataset.add(std::make_shared<const TokenTable>(*open_token_cache(path_)), {.max_length_tokens = 100});
+  BatchSequence sequence(dataset, {.shuffle = false});
+  EXPECT_EQ(sequence.next_step().size(), 1U);
+  std::filesystem::resize_file(path_, 0);
+  EXPECT_EQ(dataset.length_tokens(2), 5) << "what is known of the rows stays known";
+  std::string message = error_text(ErrorKind::environment, [&] { ids_of(dataset, 2); });
+  EXPECT_SAYS(message, path_.string() + ": ends at byte");
+  EXPECT_SAYS(message, "cut it short while it was in use");
+  std::string ahead = error_text(ErrorKind::environment, [&] {
+    while (!sequence.next_step().empty()) {  // one of them may have been made before
+    }
+  });
+  EXPECT_SAYS(ahead, "cut it short while it was in use");
+}
+
 TEST_F(TokenCacheTest, TheFirstIdBeyondTheVocabularyIsDamage) {
   std::string damaged = bytes_;
   damaged[kHeaderBytes] = 49;
@@ -155,7 +173,7 @@ TEST_F(TokenCacheTest, TheFirstIdBeyondTheVocabularyIsDamage) {
   good.add(std::make_shared<const TokenTable>(*open_token_cache(path_)), {.max_length_tokens = 100});
   EXPECT_EQ(ids_of(good, 0).front(), 49);
   damaged[kHeaderBytes] = 50;
-  std::filesystem::remove(path_);  // the other is still mapped
+  std::filesystem::remove(path_);  // the other is still open
   write_raw(path_, damaged);
   Dataset bad;
   bad.add(std::make_shared<const TokenTable>(*open_token_cache(path_)), {.max_length_tokens = 100});
