@@ -19,7 +19,7 @@ constexpr std::string_view kOpen = "\uE0F0\uE1F1snug\uE0F2";
 constexpr std::string_view kClose = "\uE0F3snug\uE1F4\uE0F5";
 
 std::string_view right_stripped(std::string_view text) {
-  return jinja::strip(text, {}, {.left = false, .right = true});
+  return jinja::strip(text, {.left = false, .right = true});
 }
 
 Value with_content(const Value& message, std::string content) {
@@ -27,7 +27,7 @@ Value with_content(const Value& message, std::string content) {
   for (const auto& [key, value] : message.dict().items()) {
     changed.append(key, value);
   }
-  changed.set(Value("content"), Value(std::move(content)));
+  changed.set("content", Value(std::move(content)));
   return Value(std::make_shared<const Dict>(std::move(changed)));
 }
 
@@ -131,7 +131,7 @@ size_t AnswerFinder::skip_header(size_t index, size_t begin, size_t end) const {
   std::string_view added = std::string_view(text_).substr(begin, end - begin);
   std::string answer(jinja::strip(content(index)));
   constexpr jinja::StripSides kLeft = {.left = true, .right = false};
-  if (answer.empty() || jinja::strip(added, {}, kLeft).starts_with(answer)) {
+  if (answer.empty() || jinja::strip(added, kLeft).starts_with(answer)) {
     return begin;
   }
   std::optional<std::string> without_prompt = render_prefix(index, false);

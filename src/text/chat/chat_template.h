@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "text/jinja/limits.h"
 
 namespace snug {
 
@@ -26,6 +27,7 @@ struct ChatOptions {
   Json tools;                          // null, or the list of tools as JSON schemas
   Json variables;                      // null, or an object: more variables for the template
   std::optional<std::tm> now;          // for strftime_now; the clock's time if it is not given
+  jinja::Limits limits;                // of one rendering
 };
 
 // The bytes of the rendered text that are one answer, with the token that ends its turn.
