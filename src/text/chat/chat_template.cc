@@ -28,7 +28,7 @@ std::string ChatTemplate::special_token(const std::string& name) const {
 
 jinja::Rendering ChatTemplate::render_values(std::vector<jinja::Value> messages, bool add_generation_prompt,
                                              const ChatOptions& options) const {
-  jinja::Runtime runtime(template_->name, {}, options.now);
+  jinja::Runtime runtime(template_->name, options.limits, options.now);
   jinja::Evaluator evaluator(*template_, runtime);
   for (const Json* variables : {&special_tokens_, &options.variables}) {
     if (variables->is_object()) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "text/jinja/limits.h"
 
 namespace snug {
 
@@ -26,6 +27,7 @@ struct ChatOptions {
   Json tools;                          // null, or the list of tools as JSON schemas
   Json variables;                      // null, or an object: more variables for the template
   std::optional<std::tm> now;          // for strftime_now; the clock's time if it is not given
+  jinja::Limits limits;                // of one rendering
 };
 
 // The bytes of the rendered text that are one answer, with the token that ends its turn.
@@ -37,7 +39,8 @@ struct AnswerRange {
 
 struct RenderedChat {
   std::string text;
-  std::vector<AnswerRange> assistant;  // every answer, in order
+  std::vector<AnswerRange> assistant;  // every answer that was found, in order
+  std::vector<int64_t> unfound = {};   // the messages of those that the template changed beyond recognition
 };
 
 // All methods are const and may be called from several threads at once.
@@ -53,8 +56,8 @@ class ChatTemplate {
   std::string render(const Json& messages, const ChatOptions& options = {}) const;
 
   // Also says which parts are the answers of the role "assistant": by the template's {% generation %} marks;
-  // else by what each answer adds to the conversation before it; else by looking for its content. Throws
-  // bad_input if none of these can tell.
+  // else by what each answer adds to the conversation before it; else by what stands around it. Throws
+  // bad_input if none of these can tell of any answer.
   RenderedChat render_with_answers(const Json& messages, const ChatOptions& options = {}) const;
 
  private:

@@ -63,9 +63,9 @@ Value with_reasoning_names(const Value& message) {
     Dict result;
     result.append(Value("thinking"), *reasoning);
     for (const auto& [key, value] : dict.items()) {
-      result.set(key, value);
+      result.set(key.string(), value);
     }
-    result.set(Value("reasoning_content"), *reasoning);
+    result.set("reasoning_content", *reasoning);
     return Value(std::make_shared<const Dict>(std::move(result)));
   }
   return message;

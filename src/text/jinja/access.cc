@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "io/printable.h"
+#include "text/jinja/builders.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
@@ -51,23 +52,22 @@ std::optional<Value> find_position(Runtime& runtime, const Value& object, int64_
   if (object.is_sequence()) {
     return object.sequence().items[static_cast<size_t>(index)];
   }
-  runtime.count_steps(size / 64);
-  size_t begin = byte_of_character(object.string(), index);
-  size_t bytes = byte_of_character(std::string_view(object.string()).substr(begin), 1);
-  return runtime.text(object.string().substr(begin, bytes));
+  std::string_view text = object.string();
+  runtime.count_reading(text.size());
+  text.remove_prefix(byte_of_character(text, index));
+  return runtime.text(take_character(text));
 }
 
 std::optional<Value> find_own_item(Runtime& runtime, const Value& object, const Value& key) {
   if (object.is_dict()) {
-    runtime.count_steps(static_cast<int64_t>(object.dict().items().size()) / 16);
-    const Value* found = object.dict().find(key);
+    const Value* found = find_member(runtime, object.dict(), key);
     return found != nullptr ? std::optional(*found) : std::nullopt;
   }
   return key.is_integral() ? find_position(runtime, object, key.integer()) : std::nullopt;
 }
 
-Value missing(const Value& object, const std::string& key) {
-  return Value::undefined(fmt::format("'{}' has no attribute or item {}", object.type_name(), key));
+Value missing(Runtime& runtime, const Value& object, const std::string& key) {
+  return runtime.undefined(fmt::format("'{}' has no attribute or item {}", object.type_name(), key));
 }
 
 }  // namespace
@@ -84,12 +84,13 @@ Value get_attribute(Runtime& runtime, const Value& object, std::string_view name
     return std::move(*found);
   }
   if (object.is_dict()) {
-    runtime.count_steps(static_cast<int64_t>(object.dict().items().size()) / 16);
+    runtime.count_names(object.dict().items().size());
+    runtime.count_reading(name.size() * object.dict().items().size());
     if (const Value* found = object.dict().find(name)) {
       return *found;
     }
   }
-  return missing(object, in_quotes(name, 60));
+  return missing(runtime, object, in_quotes(name, 60));
 }
 
 Value get_item(Runtime& runtime, const Value& object, const Value& key) {
@@ -101,10 +102,11 @@ Value get_item(Runtime& runtime, const Value& object, const Value& key) {
     if (auto found = find_own_attribute(runtime, object, key.string())) {
       return std::move(*found);
     }
-    return missing(object, in_quotes(key.string(), 60));
+    return missing(runtime, object, in_quotes(key.string(), 60));
   }
-  return missing(object, key.is_integral() ? fmt::format("{}", key.integer())
-                                           : fmt::format("of the type {}", key.type_name()));
+  return missing(
+      runtime, object,
+      key.is_integral() ? fmt::format("{}", key.integer()) : fmt::format("of the type {}", key.type_name()));
 }
 
 Value get_slice(Runtime& runtime, const Value& object, const SliceBounds& bounds) {
@@ -121,7 +123,7 @@ Value get_slice(Runtime& runtime, const Value& object, const SliceBounds& bounds
   };
   if (!object.is_string() && !object.is_sequence(SequenceKind::list) &&
       !object.is_sequence(SequenceKind::tuple) && !object.is_sequence(SequenceKind::range)) {
-    return missing(object, "for a slice");
+    return missing(runtime, object, "for a slice");
   }
   int64_t step = integer(bounds.step, 1);
   if (step == 0) {
@@ -138,41 +140,44 @@ Value get_slice(Runtime& runtime, const Value& object, const SliceBounds& bounds
   int64_t first = clamped(bounds.first, step > 0 ? 0 : size - 1);
   int64_t last = clamped(bounds.last, step > 0 ? size : -1);
   if (object.is_string() && step == 1) {
-    size_t begin = byte_of_character(object.string(), first);
-    std::string_view rest = std::string_view(object.string()).substr(begin);
-    return runtime.text(
-        std::string(rest.substr(0, byte_of_character(rest, std::max<int64_t>(last - first, 0)))));
+    std::string_view rest = object.string();
+    runtime.count_reading(rest.size());
+    rest.remove_prefix(byte_of_character(rest, first));
+    return runtime.text(rest.substr(0, byte_of_character(rest, std::max<int64_t>(last - first, 0))));
   }
-  std::vector<Value> all = iterate(runtime, object);
-  std::vector<Value> taken;
-  std::string joined;
+  std::vector<Value> letters;
+  if (object.is_string()) {
+    letters = iterate(runtime, object);
+  }
+  const std::vector<Value>& all = object.is_string() ? letters : object.sequence().items;
+  ListBuilder taken(runtime);
+  TextBuilder joined(runtime);
   for (int64_t i = first; step > 0 ? i < last : i > last;) {
     const Value& item = all[static_cast<size_t>(i)];
-    object.is_string() ? void(joined += item.string()) : taken.push_back(item);
+    object.is_string() ? joined.append(item.string()) : taken.append(item);
     if (__builtin_add_overflow(i, step, &i)) {
       break;
     }
   }
-  return object.is_string() ? runtime.text(std::move(joined))
-                            : Value::sequence(object.sequence().kind, std::move(taken));
+  return object.is_string() ? joined.value() : taken.value(object.sequence().kind);
 }
 
 std::vector<Value> iterate(Runtime& runtime, const Value& value) {
   std::vector<Value> items;
   if (value.is_sequence()) {
     Sequence& sequence = value.sequence();
-    runtime.count_steps(static_cast<int64_t>(sequence.items.size()));
+    runtime.count_items(sequence.items.size());
     return sequence.kind == SequenceKind::generator ? std::exchange(sequence.items, {}) : sequence.items;
   }
   if (value.is_dict()) {
-    runtime.count_steps(static_cast<int64_t>(value.dict().items().size()));
+    runtime.count_items(value.dict().items().size());
     for (const auto& [key, member] : value.dict().items()) {
       items.push_back(key);
     }
   } else if (value.is_string()) {
-    runtime.count_steps(static_cast<int64_t>(value.string().size()));
-    for (std::string_view character : characters(value.string())) {
-      items.emplace_back(character);
+    for (std::string_view rest = value.string(); !rest.empty();) {
+      runtime.count_items(1);
+      items.push_back(runtime.text(take_character(rest)));
     }
   } else if (!value.is_undefined()) {
     runtime.fail(fmt::format("{} cannot be looped over", value.type_name()));
@@ -185,7 +190,7 @@ int64_t length(Runtime& runtime, const Value& value) {
     return 0;
   }
   if (value.is_string()) {
-    runtime.count_steps(static_cast<int64_t>(value.string().size()) / 64);
+    runtime.count_reading(value.string().size());
     return count_characters(value.string());
   }
   if (value.is_dict()) {

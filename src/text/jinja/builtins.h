@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "text/jinja/runtime.h"
 #include "text/jinja/value.h"
@@ -24,6 +25,9 @@ bool has_method(const Value& object, std::string_view name);
 // The tables' parts, one a file.
 FilterFunction find_text_filter(std::string_view name);
 FilterFunction find_sequence_filter(std::string_view name);
+
+// A dict's members as tuples.
+std::vector<Value> pairs_of(Runtime& runtime, const Dict& dict);
 
 // Null if it is not a global name.
 std::optional<Value> find_global(Runtime& runtime, std::string_view name);

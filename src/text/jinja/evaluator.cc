@@ -44,6 +44,7 @@ Scope::~Scope() {
 
 const Value* Scope::find(int symbol) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->parent_) {
+    runtime_.count_names(scope->values_.size() + 1);
     for (const auto& [known, value] : scope->values_) {
       if (known == symbol) {
         return &value;
@@ -54,14 +55,26 @@ const Value* Scope::find(int symbol) const {
 }
 
 void Scope::set(int symbol, Value value) {
+  runtime_.count_names(values_.size());
   for (auto& [known, old] : values_) {
     if (known == symbol) {
       old = std::move(value);
       return;
     }
   }
+  runtime_.count_bytes(sizeof(Value));
   values_.emplace_back(symbol, std::move(value));
 }
+
+Evaluator::Evaluator(const Template& source, Runtime& runtime)
+    : template_(source),
+      runtime_(runtime),
+      root_(runtime, nullptr),
+      out_(runtime),
+      loop_symbol_(symbol("loop")),
+      caller_symbol_(symbol("caller")),
+      varargs_symbol_(symbol("varargs")),
+      kwargs_symbol_(symbol("kwargs")) {}
 
 std::optional<int> Evaluator::symbol(std::string_view name) const {
   auto found = std::find(template_.symbols.begin(), template_.symbols.end(), name);
@@ -77,16 +90,12 @@ void Evaluator::define(std::string_view name, Value value) {
 }
 
 Rendering Evaluator::render() {
-  run(template_.body, root_, rendering_.text);
+  run(template_.body, root_, out_);
+  rendering_.text = out_.take();
   return std::move(rendering_);
 }
 
-void Evaluator::append(std::string& out, std::string_view text) {
-  runtime_.count_text(text.size());
-  out += text;
-}
-
-Evaluator::Flow Evaluator::run(const Body& body, Scope& scope, std::string& out) {
+Evaluator::Flow Evaluator::run(const Body& body, Scope& scope, TextBuilder& out) {
   DepthGuard guard(runtime_);
   for (const Statement& statement : body) {
     runtime_.count_steps(1);
@@ -99,15 +108,15 @@ Evaluator::Flow Evaluator::run(const Body& body, Scope& scope, std::string& out)
   return Flow::normal;
 }
 
-Evaluator::Flow Evaluator::run_statement(const Statement& statement, Scope& scope, std::string& out) {
+Evaluator::Flow Evaluator::run_statement(const Statement& statement, Scope& scope, TextBuilder& out) {
   switch (statement.kind) {
     case StatementKind::text:
-      append(out, statement.text);
+      out.append(statement.text);
       break;
     case StatementKind::output: {
       Value value = evaluate(*statement.expressions[0], scope);
       runtime_.at(statement.place);
-      append(out, value.is_string() ? value.string() : to_text(runtime_, value));
+      append_text(out, value);
       break;
     }
     case StatementKind::condition:
@@ -127,15 +136,15 @@ Evaluator::Flow Evaluator::run_statement(const Statement& statement, Scope& scop
       run_call_block(statement, scope, out);
       break;
     case StatementKind::filter_block: {
-      Value text(capture(statement.bodies[0], scope));
+      Value text = capture(statement.bodies[0], scope);
       const Value* outer = std::exchange(filter_input_, &text);
       Value result = evaluate(*statement.expressions[0], scope);
       filter_input_ = outer;
-      append(out, to_text(runtime_, result));
+      append_text(out, result);
       break;
     }
     case StatementKind::with: {
-      Scope inner(&scope);
+      Scope inner(runtime_, &scope);
       for (size_t i = 0; i < statement.targets.size(); ++i) {
         assign(statement.targets[i], evaluate(*statement.expressions[i], scope), inner, scope);
       }
@@ -151,8 +160,9 @@ Evaluator::Flow Evaluator::run_statement(const Statement& statement, Scope& scop
   return Flow::normal;
 }
 
-Evaluator::Flow Evaluator::run_condition(const Statement& statement, Scope& scope, std::string& out) {
+Evaluator::Flow Evaluator::run_condition(const Statement& statement, Scope& scope, TextBuilder& out) {
   for (size_t i = 0; i < statement.expressions.size(); ++i) {
+    runtime_.count_steps(1);
     if (evaluate(*statement.expressions[i], scope).truth()) {
       return run(statement.bodies[i], scope, out);
     }
@@ -161,12 +171,12 @@ Evaluator::Flow Evaluator::run_condition(const Statement& statement, Scope& scop
   return has_else ? run(statement.bodies.back(), scope, out) : Flow::normal;
 }
 
-Evaluator::Flow Evaluator::run_loop(const Statement& statement, Scope& scope, std::string& out) {
+Evaluator::Flow Evaluator::run_loop(const Statement& statement, Scope& scope, TextBuilder& out) {
   std::vector<Value> items = iterate(runtime_, evaluate(*statement.expressions[0], scope));
   if (statement.expressions.size() > 1) {
     std::vector<Value> chosen;
     for (Value& item : items) {
-      Scope inner(&scope);
+      Scope inner(runtime_, &scope);
       assign(statement.targets[0], item, inner, scope);
       if (evaluate(*statement.expressions[1], inner).truth()) {
         chosen.push_back(std::move(item));
@@ -177,13 +187,12 @@ Evaluator::Flow Evaluator::run_loop(const Statement& statement, Scope& scope, st
   if (items.empty()) {
     return statement.bodies.size() > 1 ? run(statement.bodies[1], scope, out) : Flow::normal;
   }
-  std::optional<int> loop_symbol = symbol("loop");
   auto* loop = runtime_.make<Loop>(std::move(items));
   for (; !loop->ended(); loop->advance()) {
     runtime_.count_steps(1);
-    Scope inner(&scope);
-    if (loop_symbol) {
-      inner.set(*loop_symbol, Value(loop));
+    Scope inner(runtime_, &scope);
+    if (loop_symbol_) {
+      inner.set(*loop_symbol_, Value(loop));
     }
     assign(statement.targets[0], loop->item(), inner, scope);
     if (run(statement.bodies[0], inner, out) == Flow::break_loop) {
@@ -193,11 +202,11 @@ Evaluator::Flow Evaluator::run_loop(const Statement& statement, Scope& scope, st
   return Flow::normal;
 }
 
-Evaluator::Flow Evaluator::run_generation(const Statement& statement, Scope& scope, std::string& out) {
-  Scope inner(&scope);
+Evaluator::Flow Evaluator::run_generation(const Statement& statement, Scope& scope, TextBuilder& out) {
+  Scope inner(runtime_, &scope);
   size_t begin = out.size();
   Flow flow = run(statement.bodies[0], inner, out);
-  if (&out == &rendering_.text) {
+  if (&out == &out_) {
     rendering_.generated.push_back({begin, out.size()});
   } else {
     rendering_.lost_marks = true;
@@ -205,15 +214,15 @@ Evaluator::Flow Evaluator::run_generation(const Statement& statement, Scope& sco
   return flow;
 }
 
-std::string Evaluator::capture(const Body& body, Scope& scope) {
-  Scope inner(&scope);
-  std::string text;
+Value Evaluator::capture(const Body& body, Scope& scope) {
+  Scope inner(runtime_, &scope);
+  TextBuilder text(runtime_);
   run(body, inner, text);
-  return text;
+  return text.value();
 }
 
 void Evaluator::run_assign_block(const Statement& statement, Scope& scope) {
-  Value value(capture(statement.bodies[0], scope));
+  Value value = capture(statement.bodies[0], scope);
   if (!statement.expressions.empty()) {
     const Value* outer = std::exchange(filter_input_, &value);
     Value filtered = evaluate(*statement.expressions[0], scope);
@@ -256,21 +265,21 @@ Macro* Evaluator::make_macro(const Statement& statement, Scope& scope) {
   return macro;
 }
 
-void Evaluator::run_call_block(const Statement& statement, Scope& scope, std::string& out) {
-  Scope inner(&scope);
+void Evaluator::run_call_block(const Statement& statement, Scope& scope, TextBuilder& out) {
+  Scope inner(runtime_, &scope);
   const Expression& call = *statement.expressions[0];
   Value callee = evaluate(*call.children[0], scope);
   Arguments arguments = evaluate_arguments(call, scope);
   arguments.named.emplace_back("caller", Value(make_macro(statement, inner)));
   runtime_.at(call.place);
-  append(out, to_text(runtime_, call_value(runtime_, callee, std::move(arguments))));
+  append_text(out, call_value(runtime_, callee, std::move(arguments)));
 }
 
 Value Evaluator::run_macro(const Statement& statement, Scope& definition, Arguments arguments) {
   Place called_at = runtime_.place();
-  Scope scope(&definition);
+  Scope scope(runtime_, &definition);
   const std::vector<Parameter>& parameters = statement.parameters;
-  std::vector<Value> surplus;
+  ListBuilder surplus(runtime_);
   Dict surplus_named;
   std::vector<bool> given(parameters.size());
   for (size_t i = 0; i < arguments.positional.size(); ++i) {
@@ -278,10 +287,11 @@ Value Evaluator::run_macro(const Statement& statement, Scope& definition, Argume
       scope.set(parameters[i].symbol, std::move(arguments.positional[i]));
       given[i] = true;
     } else {
-      surplus.push_back(std::move(arguments.positional[i]));
+      surplus.append(std::move(arguments.positional[i]));
     }
   }
   for (auto& [name, value] : arguments.named) {
+    runtime_.count_names(parameters.size());
     size_t i = 0;
     while (i < parameters.size() && parameters[i].name != name) {
       ++i;
@@ -289,34 +299,33 @@ Value Evaluator::run_macro(const Statement& statement, Scope& definition, Argume
     if (i < parameters.size() && !given[i]) {
       scope.set(parameters[i].symbol, std::move(value));
       given[i] = true;
-    } else if (name == "caller" && symbol(name)) {
-      scope.set(*symbol(name), std::move(value));
+    } else if (name == "caller" && caller_symbol_) {
+      scope.set(*caller_symbol_, std::move(value));
     } else {
-      surplus_named.set(Value(name), std::move(value));
+      set_member(runtime_, surplus_named, runtime_.text(name), std::move(value));
     }
   }
-  auto [varargs, kwargs] = std::pair(symbol("varargs"), symbol("kwargs"));
-  if ((!surplus.empty() && !varargs) || (!surplus_named.items().empty() && !kwargs)) {
+  if ((surplus.size() > 0 && !varargs_symbol_) || (!surplus_named.items().empty() && !kwargs_symbol_)) {
     runtime_.fail(fmt::format("the macro '{}' was given arguments that it does not take", statement.text));
   }
-  if (varargs) {
-    scope.set(*varargs, Value::sequence(SequenceKind::tuple, std::move(surplus)));
+  if (varargs_symbol_) {
+    scope.set(*varargs_symbol_, surplus.value(SequenceKind::tuple));
   }
-  if (kwargs) {
-    scope.set(*kwargs, Value(std::make_shared<const Dict>(std::move(surplus_named))));
+  if (kwargs_symbol_) {
+    scope.set(*kwargs_symbol_, runtime_.dict(std::move(surplus_named)));
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!given[i]) {
-      scope.set(parameters[i].symbol,
-                parameters[i].fallback
-                    ? evaluate(*parameters[i].fallback, scope)
-                    : Value::undefined(fmt::format("the parameter '{}' was not given", parameters[i].name)));
+      scope.set(parameters[i].symbol, parameters[i].fallback
+                                          ? evaluate(*parameters[i].fallback, scope)
+                                          : runtime_.undefined(fmt::format("the parameter '{}' was not given",
+                                                                           parameters[i].name)));
     }
   }
-  std::string out;
+  TextBuilder out(runtime_);
   run(statement.bodies[0], scope, out);
   runtime_.at(called_at);
-  return Value(std::move(out));
+  return out.value();
 }
 
 }  // namespace snug::jinja

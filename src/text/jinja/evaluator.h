@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/jinja/builders.h"
 #include "text/jinja/runtime.h"
 #include "text/jinja/syntax.h"
 #include "text/jinja/value.h"
@@ -19,7 +20,7 @@ class Macro;
 // The variables of a loop round, a macro or the template. A name is looked up outwards.
 class Scope {
  public:
-  explicit Scope(Scope* parent) : parent_(parent) {}
+  Scope(Runtime& runtime, Scope* parent) : runtime_(runtime), parent_(parent) {}
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
@@ -30,6 +31,7 @@ class Scope {
   void own(Macro* macro) { macros_.push_back(macro); }
 
  private:
+  Runtime& runtime_;
   Scope* parent_;
   std::vector<std::pair<int, Value>> values_;
   std::vector<Macro*> macros_;
@@ -48,7 +50,7 @@ struct Rendering {
 
 class Evaluator {
  public:
-  Evaluator(const Template& source, Runtime& runtime) : template_(source), runtime_(runtime) {}
+  Evaluator(const Template& source, Runtime& runtime);
 
   void define(std::string_view name, Value value);
   Rendering render();
@@ -59,22 +61,21 @@ class Evaluator {
  private:
   enum class Flow : uint8_t { normal, break_loop, continue_loop };
 
-  // Statements: jinja_evaluator.cc
-  Flow run(const Body& body, Scope& scope, std::string& out);
-  Flow run_statement(const Statement& statement, Scope& scope, std::string& out);
-  Flow run_condition(const Statement& statement, Scope& scope, std::string& out);
-  Flow run_loop(const Statement& statement, Scope& scope, std::string& out);
-  Flow run_generation(const Statement& statement, Scope& scope, std::string& out);
-  void run_call_block(const Statement& statement, Scope& scope, std::string& out);
+  // Statements: evaluator.cc
+  Flow run(const Body& body, Scope& scope, TextBuilder& out);
+  Flow run_statement(const Statement& statement, Scope& scope, TextBuilder& out);
+  Flow run_condition(const Statement& statement, Scope& scope, TextBuilder& out);
+  Flow run_loop(const Statement& statement, Scope& scope, TextBuilder& out);
+  Flow run_generation(const Statement& statement, Scope& scope, TextBuilder& out);
+  void run_call_block(const Statement& statement, Scope& scope, TextBuilder& out);
   void run_assign_block(const Statement& statement, Scope& scope);
   // The text that a body writes, in a scope of its own.
-  std::string capture(const Body& body, Scope& scope);
+  Value capture(const Body& body, Scope& scope);
   void assign(const Target& target, Value value, Scope& scope, Scope& outer);
-  void append(std::string& out, std::string_view text);
   Macro* make_macro(const Statement& statement, Scope& scope);
   std::optional<int> symbol(std::string_view name) const;
 
-  // Expressions: jinja_expressions.cc
+  // Expressions: expressions.cc
   Value evaluate(const Expression& node, Scope& scope);
   Value evaluate_node(const Expression& node, Scope& scope);
   Value look_up(const Expression& node, Scope& scope);
@@ -87,8 +88,14 @@ class Evaluator {
 
   const Template& template_;
   Runtime& runtime_;
-  Scope root_{nullptr};
+  Scope root_;
+  TextBuilder out_;
   Rendering rendering_;
+  // The names that loops and macros define, if the template mentions them.
+  std::optional<int> loop_symbol_;
+  std::optional<int> caller_symbol_;
+  std::optional<int> varargs_symbol_;
+  std::optional<int> kwargs_symbol_;
   std::vector<std::pair<int, Value>> globals_;  // functions that were looked up, by symbol
   const Value* filter_input_ = nullptr;         // what a filter block's first filter takes
 };

@@ -14,7 +14,7 @@ Value Evaluator::evaluate(const Expression& node, Scope& scope) {
     return node.constant;
   }
   DepthGuard guard(runtime_);
-  runtime_.count_steps(1);
+  runtime_.count_steps(1 + node.children.size() + node.named.size());
   runtime_.at(node.place);
   return evaluate_node(node, scope);
 }
@@ -63,11 +63,11 @@ Value Evaluator::evaluate_node(const Expression& node, Scope& scope) {
       return arithmetic(runtime_, Operator::add, zero, input);
     }
     case ExpressionKind::join: {
-      std::string out;
+      TextBuilder out(runtime_);
       for (const ExpressionPtr& part : node.children) {
-        out += to_text(runtime_, evaluate(*part, scope));
+        append_text(out, evaluate(*part, scope));
       }
-      return runtime_.text(std::move(out));
+      return out.value();
     }
     case ExpressionKind::compare:
       return evaluate_compare(node, scope);
@@ -86,7 +86,7 @@ Value Evaluator::evaluate_node(const Expression& node, Scope& scope) {
         return child(1);
       }
       return node.children[2] ? child(2)
-                              : Value::undefined("the condition is false and there is no 'else' for it");
+                              : runtime_.undefined("the condition is false and there is no 'else' for it");
     case ExpressionKind::list:
     case ExpressionKind::tuple:
     case ExpressionKind::dict:
@@ -109,7 +109,7 @@ Value Evaluator::look_up(const Expression& node, Scope& scope) {
     globals_.emplace_back(node.symbol, *global);
     return std::move(*global);
   }
-  return Value::undefined(fmt::format("'{}' is undefined", printable(name, 60)));
+  return runtime_.undefined(fmt::format("'{}' is undefined", printable(name, 60)));
 }
 
 Arguments Evaluator::evaluate_arguments(const Expression& node, Scope& scope) {
@@ -173,16 +173,16 @@ Value Evaluator::evaluate_items(const Expression& node, Scope& scope) {
       if (key.is_dict() || key.is_sequence(SequenceKind::list)) {
         runtime_.fail(fmt::format("{} cannot be a key", key.type_name()));
       }
-      dict.set(std::move(key), evaluate(*node.children[i + 1], scope));
+      set_member(runtime_, dict, std::move(key), evaluate(*node.children[i + 1], scope));
     }
-    return Value(std::make_shared<const Dict>(std::move(dict)));
+    return runtime_.dict(std::move(dict));
   }
-  std::vector<Value> items;
+  ListBuilder items(runtime_);
   for (const ExpressionPtr& item : node.children) {
-    items.push_back(evaluate(*item, scope));
+    items.append(evaluate(*item, scope));
   }
   bool is_list = node.kind == ExpressionKind::list;
-  return Value::sequence(is_list ? SequenceKind::list : SequenceKind::tuple, std::move(items));
+  return items.value(is_list ? SequenceKind::list : SequenceKind::tuple);
 }
 
 Value Evaluator::evaluate_slice(const Expression& node, Scope& scope) {

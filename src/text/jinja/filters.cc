@@ -6,6 +6,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "io/printable.h"
+#include "text/jinja/builders.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
@@ -17,37 +19,41 @@ namespace {
 
 Value trim(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "trim", std::move(arguments), {"chars"});
-  std::string text = to_text(runtime, input);
-  std::optional<std::string_view> chars;
+  Value text = to_text(runtime, input);
+  std::optional<CharacterSet> characters;
   if (bound.has_value(0)) {
-    chars = bound.string(0);
+    characters.emplace(runtime, bound.string(0));
   }
-  runtime.count_text(text.size());
-  return Value(std::string(strip(text, chars)), input.is_safe());
+  return runtime.text(strip(text.string(), {}, characters ? &*characters : nullptr), input.is_safe());
 }
 
 // A filter that maps text to text and takes no arguments.
-template <std::string (*function)(std::string_view)>
+template <void (*function)(TextBuilder&, std::string_view)>
 Value map_text(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "filter", std::move(arguments), {});
-  return runtime.text(function(to_text(runtime, input)));
+  TextBuilder out(runtime);
+  function(out, to_text(runtime, input).string());
+  return out.value();
 }
 
 Value to_string(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "string", std::move(arguments), {});
-  return input.is_string() ? input : runtime.text(to_text(runtime, input));
+  return to_text(runtime, input);
 }
 
 Value safe(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "safe", std::move(arguments), {});
-  return Value(to_text(runtime, input), true);
+  return runtime.text(to_text(runtime, input).string(), true);
 }
 
 Value escape(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "escape", std::move(arguments), {});
-  std::string text = to_text(runtime, input);
-  runtime.count_text(text.size());
-  return Value(input.is_safe() ? text : escape_html(text), true);
+  if (input.is_safe()) {
+    return input;
+  }
+  TextBuilder out(runtime);
+  append_escaped_html(out, to_text(runtime, input).string());
+  return out.value(true);
 }
 
 Value fallback(Runtime& runtime, const Value& input, Arguments arguments) {
@@ -61,54 +67,61 @@ Value fallback(Runtime& runtime, const Value& input, Arguments arguments) {
 Value replace_filter(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "replace", std::move(arguments), {"old", "new", "count"}, 2);
   int64_t limit = bound.has_value(2) ? bound.integer(2, -1) : -1;
-  std::string text = to_text(runtime, input);
-  runtime.count_text(text.size());
-  return runtime.text(replace(text, to_text(runtime, bound[0]), to_text(runtime, bound[1]), limit));
+  TextBuilder out(runtime);
+  append_replaced(out, to_text(runtime, input).string(), to_text(runtime, bound[0]).string(),
+                  to_text(runtime, bound[1]).string(), limit);
+  return out.value();
 }
 
 Value tojson(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "tojson", std::move(arguments), {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style;
+  std::string spaces;
+  std::vector<Value> parts;  // the separators, which the style points to
   style.ensure_ascii = bound.truth(0, false);
   style.sort_keys = bound.truth(3, false);
   if (bound.has_value(1)) {
     style.indented = true;
     style.item_separator = ",";
-    if (bound[1].is_string()) {
-      style.indent = bound.string(1);
-    } else {
-      style.indent = std::string(static_cast<size_t>(std::clamp<int64_t>(bound.integer(1, 0), 0, 100)), ' ');
+    if (!bound[1].is_string()) {
+      spaces.assign(static_cast<size_t>(std::clamp<int64_t>(bound.integer(1, 0), 0, 100)), ' ');
     }
+    style.indent = bound[1].is_string() ? bound.string(1) : spaces;
   }
   if (bound.has_value(2)) {
-    std::vector<Value> parts = iterate(runtime, bound[2]);
+    parts = iterate(runtime, bound[2]);
     if (parts.size() != 2 || !parts[0].is_string() || !parts[1].is_string()) {
       runtime.fail("tojson() needs two strings for 'separators'");
     }
     style.item_separator = parts[0].string();
     style.key_separator = parts[1].string();
   }
-  return Value(to_json(runtime, input, style));
+  TextBuilder out(runtime);
+  append_json(out, input, style);
+  return out.value();
 }
 
 Value indent(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "indent", std::move(arguments), {"width", "first", "blank"});
-  std::string prefix(4, ' ');
-  if (bound.has(0)) {
-    bool is_text = bound[0].is_string();
-    prefix = is_text
-                 ? bound.string(0)
-                 : std::string(static_cast<size_t>(std::clamp<int64_t>(bound.integer(0, 4), 0, 1000)), ' ');
+  std::string spaces(4, ' ');
+  if (bound.has(0) && !bound[0].is_string()) {
+    spaces.assign(static_cast<size_t>(std::clamp<int64_t>(bound.integer(0, 4), 0, 1000)), ' ');
   }
+  std::string_view prefix = bound.has(0) && bound[0].is_string() ? bound.string(0) : spaces;
   bool blank = bound.truth(2, false);
-  std::vector<std::string> lines = split_lines(to_text(runtime, input) + "\n");
-  std::string out = bound.truth(1, false) ? prefix : "";
-  for (size_t i = 0; i < lines.size(); ++i) {
-    out += i > 0 ? "\n" : "";
-    out += i > 0 && (blank || !lines[i].empty()) ? prefix : "";
-    out += lines[i];
+  Value text = to_text(runtime, input);
+  std::string_view rest = text.string();
+  TextBuilder out(runtime);
+  out.append(bound.truth(1, false) ? prefix : "");
+  for (bool is_first = true, has_end = true; has_end; is_first = false) {
+    size_t before = rest.size();
+    std::string_view line = take_line(rest, false);
+    has_end = before - rest.size() > line.size();
+    out.append(is_first ? "" : "\n");
+    out.append(!is_first && (blank || !line.empty()) ? prefix : "");
+    out.append(line);
   }
-  return runtime.text(std::move(out));
+  return out.value();
 }
 
 std::optional<double> parse_real(std::string_view text) {
@@ -189,7 +202,7 @@ Value round_filter(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "round", std::move(arguments), {"precision", "method"});
   require_defined(runtime, input);
   int64_t precision = bound.integer(0, 0);
-  std::string method = bound.has(1) ? bound.string(1) : "common";
+  std::string_view method = bound.has(1) ? std::string_view(bound.string(1)) : "common";
   if (!input.is_number() || precision < 0 || precision > 15) {
     runtime.fail("round() needs a number, and a precision from 0 to 15");
   }
@@ -217,7 +230,7 @@ Value length_filter(Runtime& runtime, const Value& input, Arguments arguments) {
 Value attribute_filter(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "attr", std::move(arguments), {"name"}, 1);
   if (input.is_dict() && !has_method(input, bound.string(0))) {
-    return Value::undefined(fmt::format("dict has no attribute '{}'", bound.string(0)));
+    return runtime.undefined(fmt::format("dict has no attribute {}", in_quotes(bound.string(0), 60)));
   }
   return get_attribute(runtime, input, bound.string(0));
 }
@@ -228,7 +241,7 @@ FilterFunction find_text_filter(std::string_view name) {
   static const std::unordered_map<std::string_view, FilterFunction> kFilters = {
       {"abs", absolute},
       {"attr", attribute_filter},
-      {"capitalize", map_text<capitalize>},
+      {"capitalize", map_text<append_capitalized>},
       {"count", length_filter},
       {"d", fallback},
       {"default", fallback},
@@ -238,15 +251,15 @@ FilterFunction find_text_filter(std::string_view name) {
       {"indent", indent},
       {"int", to_integer},
       {"length", length_filter},
-      {"lower", map_text<to_lower>},
+      {"lower", map_text<append_lower>},
       {"replace", replace_filter},
       {"round", round_filter},
       {"safe", safe},
       {"string", to_string},
-      {"title", map_text<to_title_by_words>},
+      {"title", map_text<append_title_by_words>},
       {"tojson", tojson},
       {"trim", trim},
-      {"upper", map_text<to_upper>},
+      {"upper", map_text<append_upper>},
   };
   auto found = kFilters.find(name);
   return found == kFilters.end() ? nullptr : found->second;
@@ -258,6 +271,7 @@ bool has_filter(std::string_view name) {
 
 Value apply_filter(Runtime& runtime, std::string_view name, const Value& input, Arguments arguments) {
   runtime.count_steps(1);
+  runtime.count_reading(input.is_string() ? input.string().size() : 0);
   FilterFunction filter = find_text_filter(name);
   if (filter == nullptr) {
     filter = find_sequence_filter(name);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "text/jinja/builders.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
@@ -14,22 +15,22 @@ namespace snug::jinja {
 
 namespace {
 
-Value generator(std::vector<Value> items) {
-  return Value::sequence(SequenceKind::generator, std::move(items));
-}
-
 // "a.b.0" names a member of a member; numbers are positions. An integer is a position too.
 Value member(Runtime& runtime, const Value& object, const Value& path, const Value* fallback = nullptr) {
   if (!path.is_string()) {
     return get_item(runtime, object, path);
   }
   Value current = object;
-  for (const std::string& part : split(path.string(), ".", -1)) {
+  runtime.count_reading(path.string().size());
+  for (std::string_view rest = path.string(); rest.data() != nullptr;) {
+    size_t dot = rest.find('.');
+    std::string_view part = rest.substr(0, dot);
+    rest = dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
     int64_t index = 0;
     auto parsed = std::from_chars(part.data(), part.data() + part.size(), index);
     bool is_index = !part.empty() && part[0] != '-' && parsed.ec == std::errc() &&
                     parsed.ptr == part.data() + part.size();
-    current = get_item(runtime, current, is_index ? Value(index) : Value(part));
+    current = get_item(runtime, current, is_index ? Value(index) : runtime.text(part));
     if (fallback != nullptr && current.is_undefined()) {
       current = *fallback;
     }
@@ -44,7 +45,12 @@ class SortKey {
       : runtime_(runtime), case_sensitive_(case_sensitive), attribute_(attribute) {}
   Value operator()(const Value& value) const {
     Value key = attribute_.is_none() ? value : member(runtime_, value, attribute_);
-    return key.is_string() && !case_sensitive_ ? runtime_.text(to_lower(key.string())) : key;
+    if (!key.is_string() || case_sensitive_) {
+      return key;
+    }
+    TextBuilder lower(runtime_);
+    append_lower(lower, key.string());
+    return lower.value();
   }
 
  private:
@@ -53,45 +59,46 @@ class SortKey {
   Value attribute_;
 };
 
-std::vector<Value> sorted(Runtime& runtime, const std::vector<Value>& items, const SortKey& key,
-                          bool reverse) {
+Value sorted(Runtime& runtime, const std::vector<Value>& items, const SortKey& key, bool reverse) {
+  runtime.count_items(items.size());
   std::vector<std::pair<Value, const Value*>> keyed;
+  keyed.reserve(items.size());
   for (const Value& item : items) {
     keyed.emplace_back(key(item), &item);
   }
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& left, const auto& right) {
     return reverse ? less(runtime, right.first, left.first) : less(runtime, left.first, right.first);
   });
-  std::vector<Value> result;
+  ListBuilder result(runtime);
   for (const auto& entry : keyed) {
-    result.push_back(*entry.second);
+    result.append(*entry.second);
   }
-  return result;
+  return result.value();
 }
 
 Value sort(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "sort", std::move(arguments), {"reverse", "case_sensitive", "attribute"});
-  if (bound.has_value(2) && bound[2].is_string() && bound.string(2).find(',') != std::string::npos) {
+  if (bound.has_value(2) && bound[2].is_string() && contains(runtime, bound[2], Value(","))) {
     runtime.fail_unsupported("the filter 'sort' by several attributes");
   }
   SortKey key(runtime, bound.truth(1, false), bound.has(2) ? bound[2] : Value());
-  return runtime.list(sorted(runtime, iterate(runtime, input), key, bound.truth(0, false)));
+  return sorted(runtime, iterate(runtime, input), key, bound.truth(0, false));
 }
 
 Value unique(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "unique", std::move(arguments), {"case_sensitive", "attribute"});
   SortKey key(runtime, bound.truth(0, false), bound.has(1) ? bound[1] : Value());
-  std::vector<Value> seen;
-  std::vector<Value> result;
+  ListBuilder seen(runtime);
+  ListBuilder result(runtime);
   for (const Value& item : iterate(runtime, input)) {
     Value item_key = key(item);
-    runtime.count_steps(static_cast<int64_t>(seen.size()));
-    if (std::none_of(seen.begin(), seen.end(), [&](const Value& old) { return equal(old, item_key); })) {
-      seen.push_back(std::move(item_key));
-      result.push_back(item);
+    if (std::none_of(seen.items().begin(), seen.items().end(),
+                     [&](const Value& old) { return equal(runtime, old, item_key); })) {
+      seen.append(std::move(item_key));
+      result.append(item);
     }
   }
-  return generator(std::move(result));
+  return result.value(SequenceKind::generator);
 }
 
 template <bool want_largest>
@@ -100,14 +107,15 @@ Value extreme(Runtime& runtime, const Value& input, Arguments arguments) {
   SortKey key(runtime, bound.truth(0, false), bound.has(1) ? bound[1] : Value());
   std::vector<Value> items = iterate(runtime, input);
   if (items.empty()) {
-    return Value::undefined("no smallest or largest item: there are none");
+    return runtime.undefined("no smallest or largest item: there are none");
   }
   size_t best = 0;
+  Value best_key = key(items[0]);
   for (size_t i = 1; i < items.size(); ++i) {
     Value candidate = key(items[i]);
-    Value current = key(items[best]);
-    if (want_largest ? less(runtime, current, candidate) : less(runtime, candidate, current)) {
+    if (want_largest ? less(runtime, best_key, candidate) : less(runtime, candidate, best_key)) {
       best = i;
+      best_key = std::move(candidate);
     }
   }
   return items[best];
@@ -115,36 +123,31 @@ Value extreme(Runtime& runtime, const Value& input, Arguments arguments) {
 
 Value dictsort(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "dictsort", std::move(arguments), {"case_sensitive", "by", "reverse"});
-  std::string by = bound.has(1) ? bound.string(1) : "key";
+  std::string_view by = bound.has(1) ? std::string_view(bound.string(1)) : "key";
   require_defined(runtime, input);
   if (!input.is_dict() || (by != "key" && by != "value")) {
     runtime.fail("dictsort needs a dict, and 'key' or 'value' to sort by");
   }
-  std::vector<Value> items;
-  for (const auto& [key, value] : input.dict().items()) {
-    items.push_back(Value::sequence(SequenceKind::tuple, {key, value}));
-  }
   SortKey key(runtime, bound.truth(0, false), Value(int64_t{by == "key" ? 0 : 1}));
-  return runtime.list(sorted(runtime, items, key, bound.truth(2, false)));
+  return sorted(runtime, pairs_of(runtime, input.dict()), key, bound.truth(2, false));
 }
 
 Value join(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "join", std::move(arguments), {"d", "attribute"});
-  std::string separator = bound.has(0) ? to_text(runtime, bound[0]) : "";
-  std::string out;
+  Value separator = bound.has(0) ? to_text(runtime, bound[0]) : Value("");
+  TextBuilder out(runtime);
   bool is_first = true;
   for (const Value& item : iterate(runtime, input)) {
-    out += std::exchange(is_first, false) ? "" : separator;
-    out += to_text(runtime, bound.has_value(1) ? member(runtime, item, bound[1]) : item);
-    runtime.count_text(separator.size());
+    out.append(std::exchange(is_first, false) ? "" : separator.string());
+    append_text(out, bound.has_value(1) ? member(runtime, item, bound[1]) : item);
   }
-  return runtime.text(std::move(out));
+  return out.value();
 }
 
 Value first(Runtime& runtime, const Value& input, Arguments arguments) {
   Bound bound(runtime, "first", std::move(arguments), {});
   std::vector<Value> items = iterate(runtime, input);
-  return items.empty() ? Value::undefined("no first item: the sequence is empty") : items.front();
+  return items.empty() ? runtime.undefined("no first item: the sequence is empty") : items.front();
 }
 
 Value last(Runtime& runtime, const Value& input, Arguments arguments) {
@@ -153,7 +156,7 @@ Value last(Runtime& runtime, const Value& input, Arguments arguments) {
     runtime.fail("the filter 'last' needs a list; put |list before it");
   }
   std::vector<Value> items = iterate(runtime, input);
-  return items.empty() ? Value::undefined("no last item: the sequence is empty") : items.back();
+  return items.empty() ? runtime.undefined("no last item: the sequence is empty") : items.back();
 }
 
 Value list(Runtime& runtime, const Value& input, Arguments arguments) {
@@ -166,13 +169,13 @@ Value reverse(Runtime& runtime, const Value& input, Arguments arguments) {
   std::vector<Value> items = iterate(runtime, input);
   std::reverse(items.begin(), items.end());
   if (!input.is_string()) {
-    return generator(std::move(items));
+    return Value::sequence(SequenceKind::generator, std::move(items));
   }
-  std::string out;
+  TextBuilder out(runtime);
   for (const Value& item : items) {
-    out += item.string();
+    out.append(item.string());
   }
-  return runtime.text(std::move(out));
+  return out.value();
 }
 
 Value items(Runtime& runtime, const Value& input, Arguments arguments) {
@@ -180,14 +183,8 @@ Value items(Runtime& runtime, const Value& input, Arguments arguments) {
   if (!input.is_dict() && !input.is_undefined()) {
     runtime.fail(fmt::format("the filter 'items' needs a dict, not {}", input.type_name()));
   }
-  std::vector<Value> pairs;
-  if (input.is_dict()) {
-    runtime.count_steps(static_cast<int64_t>(input.dict().items().size()));
-    for (const auto& [key, value] : input.dict().items()) {
-      pairs.push_back(Value::sequence(SequenceKind::tuple, {key, value}));
-    }
-  }
-  return generator(std::move(pairs));
+  return Value::sequence(SequenceKind::generator,
+                         input.is_dict() ? pairs_of(runtime, input.dict()) : std::vector<Value>());
 }
 
 Value sum(Runtime& runtime, const Value& input, Arguments arguments) {
@@ -210,28 +207,28 @@ std::string take_first_name(Runtime& runtime, Arguments& arguments, std::string_
 }
 
 Value map(Runtime& runtime, const Value& input, Arguments arguments) {
-  std::vector<Value> result;
+  ListBuilder result(runtime);
   if (!input.truth()) {  // also for None, which otherwise cannot be looped over
-    return generator({});
+    return Value::sequence(SequenceKind::generator, {});
   }
   if (arguments.positional.empty()) {
     Bound bound(runtime, "map", std::move(arguments), {"attribute", "default"}, 1);
     for (const Value& item : iterate(runtime, input)) {
-      result.push_back(member(runtime, item, bound[0], bound.has(1) ? &bound[1] : nullptr));
+      result.append(member(runtime, item, bound[0], bound.has(1) ? &bound[1] : nullptr));
     }
-    return generator(std::move(result));
+    return result.value(SequenceKind::generator);
   }
   std::string filter = take_first_name(runtime, arguments, "the filter for 'map'");
   for (const Value& item : iterate(runtime, input)) {
-    result.push_back(apply_filter(runtime, filter, item, arguments));
+    result.append(apply_filter(runtime, filter, item, arguments));
   }
-  return generator(std::move(result));
+  return result.value(SequenceKind::generator);
 }
 
 template <bool by_attribute, bool wanted>
 Value choose(Runtime& runtime, const Value& input, Arguments arguments) {
   if (!input.truth()) {
-    return generator({});
+    return Value::sequence(SequenceKind::generator, {});
   }
   Value attribute;
   if (by_attribute) {
@@ -245,14 +242,14 @@ Value choose(Runtime& runtime, const Value& input, Arguments arguments) {
   if (!arguments.positional.empty()) {
     test = take_first_name(runtime, arguments, "the test");
   }
-  std::vector<Value> result;
+  ListBuilder result(runtime);
   for (const Value& item : iterate(runtime, input)) {
     Value tested = by_attribute ? member(runtime, item, attribute) : item;
     if ((test.empty() ? tested.truth() : apply_test(runtime, test, tested, arguments)) == wanted) {
-      result.push_back(item);
+      result.append(item);
     }
   }
-  return generator(std::move(result));
+  return result.value(SequenceKind::generator);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "io/printable.h"
+#include "text/jinja/builders.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
@@ -78,26 +79,28 @@ std::string format_number(Runtime& runtime, const Value& value, const Spec& spec
   runtime.fail_unsupported(fmt::format("the number format '{}'", spec.type == '\0' ? '.' : spec.type));
 }
 
-Value formatted(Runtime& runtime, const Value& value, const Spec& spec) {
+void append_formatted(TextBuilder& out, const Value& value, const Spec& spec) {
   bool as_number = value.is_number() && (!value.is_boolean() || spec.type == 'd');
-  std::string text;
-  if (as_number) {
-    text = format_number(runtime, value, spec);
-  } else if (spec.type == '\0' || spec.type == 's') {
-    text = to_text(runtime, value);
-    if (spec.precision >= 0) {
-      text.resize(byte_of_character(text, spec.precision));
-    }
-  } else {
-    runtime.fail(fmt::format("the format '{}' does not go with {}", spec.type, value.type_name()));
+  if (!as_number && spec.type != '\0' && spec.type != 's') {
+    out.runtime().fail(fmt::format("the format '{}' does not go with {}", spec.type, value.type_name()));
+  }
+  Value whole = as_number ? Value(format_number(out.runtime(), value, spec)) : to_text(out.runtime(), value);
+  std::string_view text = whole.string();
+  out.runtime().count_reading(text.size());
+  if (!as_number && spec.precision >= 0) {
+    text = text.substr(0, byte_of_character(text, spec.precision));
   }
   auto missing = static_cast<size_t>(std::max<int64_t>(spec.width - count_characters(text), 0));
   char align = spec.align != '\0' ? spec.align : as_number ? '>' : '<';
   size_t before = align == '>' ? missing : align == '^' ? missing / 2 : 0;
-  bool sign_first = spec.fill == '0' && spec.align == '\0' && text.starts_with('-');
-  std::string padding(before, spec.fill);
-  text = sign_first ? "-" + padding + text.substr(1) : padding + text;
-  return runtime.text(text + std::string(missing - before, spec.fill));
+  if (spec.fill == '0' && spec.align == '\0' && text.starts_with('-')) {  // the sign comes first
+    out.append('-');
+    text.remove_prefix(1);
+  }
+  std::string_view fill(&spec.fill, 1);
+  out.append_repeated(fill, before);
+  out.append(text);
+  out.append_repeated(fill, missing - before);
 }
 
 // What a field names: nothing (the next argument), a number, or a name; then .attributes and [items].
@@ -128,6 +131,7 @@ class FieldFinder {
     if (name.empty()) {
       index = next_++;
     } else if (!is_number) {
+      runtime_.count_names(arguments_.named.size());
       for (const auto& [given, value] : arguments_.named) {
         if (given == name) {
           return value;
@@ -146,7 +150,8 @@ class FieldFinder {
   size_t next_ = 0;
 };
 
-Value format_field(Runtime& runtime, std::string_view field, FieldFinder& finder) {
+void append_field(TextBuilder& out, std::string_view field, FieldFinder& finder) {
+  out.runtime().count_steps(1);
   std::string_view spec_text;
   if (size_t colon = field.find(':'); colon != std::string_view::npos) {
     spec_text = field.substr(colon + 1);
@@ -158,52 +163,51 @@ Value format_field(Runtime& runtime, std::string_view field, FieldFinder& finder
   }
   Spec spec;
   if (!parse_spec(spec_text, spec)) {
-    runtime.fail_unsupported(fmt::format("the format {}", in_quotes(spec_text, 40)));
+    out.runtime().fail_unsupported(fmt::format("the format {}", in_quotes(spec_text, 40)));
   }
   Value value = finder.find(field);
-  return formatted(runtime, as_repr ? Value(to_repr(runtime, value)) : value, spec);
+  append_formatted(out, as_repr ? to_repr(out.runtime(), value) : value, spec);
 }
 
 }  // namespace
 
 Value format_braces(Runtime& runtime, std::string_view format, Arguments arguments) {
   FieldFinder finder(runtime, std::move(arguments));
-  std::string out;
+  TextBuilder out(runtime);
   for (size_t i = 0; i < format.size(); ++i) {
     if ((format[i] == '{' || format[i] == '}') && i + 1 < format.size() && format[i + 1] == format[i]) {
-      out += format[i++];
+      out.append(format[i++]);
     } else if (format[i] == '{') {
       size_t close = format.find('}', i);
       if (close == std::string_view::npos) {
         runtime.fail("format() has a '{' without '}'");
       }
-      out += format_field(runtime, format.substr(i + 1, close - i - 1), finder).string();
+      append_field(out, format.substr(i + 1, close - i - 1), finder);
       i = close;
     } else if (format[i] == '}') {
       runtime.fail("format() has a '}' without '{'");
     } else {
-      out += format[i];
+      out.append(format[i]);
     }
   }
-  return runtime.text(std::move(out));
+  return out.value();
 }
 
 Value format_percent(Runtime& runtime, std::string_view format, const Value& arguments) {
-  std::vector<Value> values = {arguments};
-  if (arguments.is_sequence(SequenceKind::tuple)) {
-    values = arguments.sequence().items;
-  }
+  bool is_tuple = arguments.is_sequence(SequenceKind::tuple);
+  std::vector<Value> values = is_tuple ? iterate(runtime, arguments) : std::vector<Value>{arguments};
+  runtime.count_reading(format.size());
   size_t next = 0;
-  std::string out;
+  TextBuilder out(runtime);
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%') {
-      out += format[i];
+      out.append(format[i]);
       continue;
     }
     size_t end = std::min(format.find_first_not_of("-0123456789.", i + 1), format.size());
     char type = end < format.size() ? format[end] : '\0';
     if (type == '%' && end == i + 1) {
-      out += '%';
+      out.append('%');
       i = end;
       continue;
     }
@@ -222,16 +226,15 @@ Value format_percent(Runtime& runtime, std::string_view format, const Value& arg
     bool as_text = type == 's' || type == 'r';
     spec.type = as_text ? 's' : type == 'i' ? 'd' : type;
     spec.align = to_left ? '<' : as_text ? '>' : '\0';
-    Value shown = type == 'r' ? Value(to_repr(runtime, value))
-                  : as_text   ? Value(to_text(runtime, value))
-                              : value;
-    out += formatted(runtime, shown, spec).string();
+    Value shown = type == 'r' ? to_repr(runtime, value) : as_text ? to_text(runtime, value) : value;
+    runtime.count_steps(1);
+    append_formatted(out, shown, spec);
     i = end;
   }
   if (next < values.size() && !arguments.is_dict()) {
     runtime.fail("'%' has more values than places");
   }
-  return runtime.text(std::move(out));
+  return out.value();
 }
 
 }  // namespace snug::jinja

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "io/printable.h"
+#include "text/jinja/builders.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
@@ -12,7 +13,7 @@
 namespace snug::jinja {
 
 std::optional<Value> Namespace::attribute(Runtime& runtime, std::string_view name) {
-  runtime.count_steps(static_cast<int64_t>(members_.items().size()) / 16);
+  runtime.count_names(members_.items().size());
   const Value* found = members_.find(name);
   return found != nullptr ? std::optional(*found) : std::nullopt;
 }
@@ -21,8 +22,7 @@ void Namespace::set(Runtime& runtime, std::string_view name, Value value) {
   if (name.starts_with('_')) {
     runtime.fail(fmt::format("a namespace's attribute may not begin with '_': {}", in_quotes(name, 40)));
   }
-  runtime.count_steps(static_cast<int64_t>(members_.items().size()) / 16);
-  members_.set(Value(name), std::move(value));
+  set_member(runtime, members_, runtime.text(name), std::move(value));
 }
 
 namespace {
@@ -44,10 +44,7 @@ class Function : public Callable {
 // The members of a dict() or namespace() call: a dict or pairs first, then named ones.
 Dict members_of(Runtime& runtime, Arguments arguments) {
   Dict result;
-  auto add = [&](Value key, Value value) {
-    runtime.count_steps(static_cast<int64_t>(result.items().size()) / 16 + 1);
-    result.set(std::move(key), std::move(value));
-  };
+  auto add = [&](Value key, Value value) { set_member(runtime, result, std::move(key), std::move(value)); };
   if (arguments.positional.size() > 1) {
     runtime.fail("dict() and namespace() take one argument without a name at most");
   }
@@ -73,14 +70,14 @@ Dict members_of(Runtime& runtime, Arguments arguments) {
 }
 
 Value make_dict(Runtime& runtime, Arguments arguments) {
-  return Value(std::make_shared<const Dict>(members_of(runtime, std::move(arguments))));
+  return runtime.dict(members_of(runtime, std::move(arguments)));
 }
 
 Value make_namespace(Runtime& runtime, Arguments arguments) {
   Dict members = members_of(runtime, std::move(arguments));
   auto* result = runtime.make<Namespace>();
   for (const auto& [name, value] : members.items()) {
-    result->set(runtime, to_text(runtime, name), value);
+    result->set(runtime, to_text(runtime, name).string(), value);
   }
   return Value(result);
 }
@@ -94,23 +91,22 @@ Value range(Runtime& runtime, Arguments arguments) {
     runtime.fail("range() needs a step other than zero");
   }
   constexpr size_t kMaxItems = 100'000;  // of Jinja's sandbox
-  std::vector<Value> items;
+  ListBuilder items(runtime);
   for (int64_t i = first; step > 0 ? i < last : i > last;) {
-    items.emplace_back(i);
-    if (items.size() > kMaxItems) {
+    if (items.size() == kMaxItems) {
       runtime.fail(fmt::format("range() of more than {} numbers", kMaxItems));
     }
+    items.append(Value(i));
     if (__builtin_add_overflow(i, step, &i)) {
       break;
     }
   }
-  runtime.count_steps(static_cast<int64_t>(items.size()));
-  return Value::sequence(SequenceKind::range, std::move(items));
+  return items.value(SequenceKind::range);
 }
 
 Value raise_exception(Runtime& runtime, Arguments arguments) {
   Bound bound(runtime, "raise_exception", std::move(arguments), {"message"}, 1);
-  runtime.refuse(to_text(runtime, bound[0]));
+  runtime.refuse(to_text(runtime, bound[0]).string());
 }
 
 Value strftime_now(Runtime& runtime, Arguments arguments) {
@@ -124,7 +120,7 @@ Value strftime_now(Runtime& runtime, Arguments arguments) {
   std::array<char, 4096> buffer = {};
   // A width such as %99999Y is glibc's own and could ask for any size; a result that is too long is empty.
   size_t size = std::strftime(buffer.data(), buffer.size(), format.c_str(), &now);
-  return runtime.text(std::string(buffer.data(), size));
+  return runtime.text({buffer.data(), size});
 }
 
 }  // namespace

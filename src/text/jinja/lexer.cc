@@ -123,13 +123,13 @@ class Lexer {
     std::string_view text = std::string_view(source_).substr(at_, begin - at_);
     constexpr StripSides kRight = {.left = false, .right = true};
     if (sign == '-') {
-      return at_ + strip(text, {}, kRight).size();
+      return at_ + strip(text, kRight).size();
     }
     if (sign == '+' || is_output) {
       return begin;
     }
     size_t line_begin = text.rfind('\n') + 1;  // 0 where there is no line end
-    bool only_space = strip(text.substr(line_begin), {}, kRight).empty();
+    bool only_space = strip(text.substr(line_begin), kRight).empty();
     return only_space && (line_begin > 0 || line_starting_) ? at_ + line_begin : begin;
   }
 
@@ -354,6 +354,12 @@ class Lexer {
 }  // namespace
 
 std::vector<Token> cut_into_tokens(std::string_view source, const std::string& name) {
+  constexpr size_t kMaxBytes = size_t{1} << 20;  // the largest that models ship have a hundredth of it
+  if (source.size() > kMaxBytes) {
+    throw bad_input(
+        fmt::format("{}: the template has {} bytes; one of more than {} may be damaged or hostile.", name,
+                    source.size(), kMaxBytes));
+  }
   return Lexer(source, name).run();
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "text/jinja/operators.h"
+
 namespace snug::jinja {
 
 namespace {
@@ -12,7 +14,7 @@ class LoopMethod : public Callable {
   LoopMethod(Loop& loop, bool is_cycle) : loop_(loop), is_cycle_(is_cycle) {}
   std::string_view type_name() const override { return "method"; }
   Value call(Runtime& runtime, Arguments arguments) override {
-    return is_cycle_ ? loop_.cycle(runtime, arguments) : Value(loop_.changed(arguments));
+    return is_cycle_ ? loop_.cycle(runtime, arguments) : Value(loop_.changed(runtime, arguments));
   }
 
  private:
@@ -47,10 +49,10 @@ std::optional<Value> Loop::attribute(Runtime& runtime, std::string_view name) {
     return Value(size);
   }
   if (name == "previtem") {
-    return index > 0 ? items_[index_ - 1] : Value::undefined("there is no previous item");
+    return index > 0 ? items_[index_ - 1] : runtime.undefined("there is no previous item");
   }
   if (name == "nextitem") {
-    return index + 1 < size ? items_[index_ + 1] : Value::undefined("there is no next item");
+    return index + 1 < size ? items_[index_ + 1] : runtime.undefined("there is no next item");
   }
   if (name == "depth") {
     return Value(int64_t{1});
@@ -71,10 +73,11 @@ Value Loop::cycle(Runtime& runtime, const Arguments& arguments) const {
   return arguments.positional[index_ % arguments.positional.size()];
 }
 
-bool Loop::changed(const Arguments& arguments) {
+bool Loop::changed(Runtime& runtime, const Arguments& arguments) {
   const std::vector<Value>& now = arguments.positional;
   if (last_seen_ && last_seen_->size() == now.size() &&
-      std::equal(now.begin(), now.end(), last_seen_->begin(), equal)) {
+      std::equal(now.begin(), now.end(), last_seen_->begin(),
+                 [&](const Value& left, const Value& right) { return equal(runtime, left, right); })) {
     return false;
   }
   last_seen_ = now;

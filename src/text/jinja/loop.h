@@ -21,7 +21,7 @@ class Loop : public Object {
   const Value& item() const { return items_[index_]; }
 
   Value cycle(Runtime& runtime, const Arguments& arguments) const;
-  bool changed(const Arguments& arguments);
+  bool changed(Runtime& runtime, const Arguments& arguments);
 
  private:
   std::vector<Value> items_;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "io/printable.h"
+#include "text/jinja/builders.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/string_methods.h"
@@ -32,25 +33,21 @@ bool holds(const Names& names, std::string_view name) {
 }
 
 Value dict_view(Runtime& runtime, const Dict& dict, std::string_view what) {
-  runtime.count_steps(static_cast<int64_t>(dict.items().size()));
-  std::vector<Value> members;
-  members.reserve(dict.items().size());
-  for (const auto& [key, value] : dict.items()) {
-    if (what == "items") {
-      members.push_back(Value::sequence(SequenceKind::tuple, {key, value}));
-    } else {
-      members.push_back(what == "keys" ? key : value);
-    }
+  if (what == "items") {
+    return Value::sequence(SequenceKind::view, pairs_of(runtime, dict));
   }
-  return Value::sequence(SequenceKind::view, std::move(members));
+  ListBuilder members(runtime);
+  for (const auto& [key, value] : dict.items()) {
+    members.append(what == "keys" ? key : value);
+  }
+  return members.value(SequenceKind::view);
 }
 
 Value call_dict_method(Runtime& runtime, const Value& object, std::string_view name, Arguments arguments) {
   const Dict& dict = object.dict();
   if (name == "get") {
     Bound bound(runtime, "get", std::move(arguments), {"key", "default"}, 1);
-    runtime.count_steps(static_cast<int64_t>(dict.items().size()) / 16);
-    const Value* found = dict.find(bound[0]);
+    const Value* found = find_member(runtime, dict, bound[0]);
     if (found != nullptr) {
       return *found;
     }
@@ -66,12 +63,11 @@ Value call_dict_method(Runtime& runtime, const Value& object, std::string_view n
 Value call_sequence_method(Runtime& runtime, const Value& object, std::string_view name,
                            Arguments arguments) {
   const std::vector<Value>& items = object.sequence().items;
-  runtime.count_steps(static_cast<int64_t>(items.size()));
   if (name == "copy") {
     return object;
   }
   Bound bound(runtime, name, std::move(arguments), {"value"}, 1);
-  auto is_it = [&](const Value& item) { return equal(item, bound[0]); };
+  auto is_it = [&](const Value& item) { return equal(runtime, item, bound[0]); };
   if (name == "count") {
     return Value(static_cast<int64_t>(std::count_if(items.begin(), items.end(), is_it)));
   }
@@ -83,6 +79,16 @@ Value call_sequence_method(Runtime& runtime, const Value& object, std::string_vi
 }
 
 }  // namespace
+
+std::vector<Value> pairs_of(Runtime& runtime, const Dict& dict) {
+  runtime.count_items(4 * dict.items().size());  // two in each, and what holds them
+  std::vector<Value> pairs;
+  pairs.reserve(dict.items().size());
+  for (const auto& [key, value] : dict.items()) {
+    pairs.push_back(Value::sequence(SequenceKind::tuple, {key, value}));
+  }
+  return pairs;
+}
 
 bool has_method(const Value& object, std::string_view name) {
   if (object.is_string()) {
@@ -105,6 +111,7 @@ Value call_method(Runtime& runtime, const Value& object, std::string_view name, 
   }
   if (object.is_string()) {
     if (StringMethod method = find_string_method(name)) {
+      runtime.count_reading(object.string().size());
       return method(runtime, object, std::move(arguments));
     }
   } else if (object.is_dict() && name != "fromkeys") {

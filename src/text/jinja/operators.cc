@@ -1,12 +1,12 @@
-// Python's operators: arithmetic and comparison.
+// Python's operators: arithmetic.
 #include "text/jinja/operators.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "text/jinja/builders.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/text.h"
 
@@ -16,14 +16,6 @@ namespace {
 
 constexpr std::string_view kSigns[] = {
     "+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
-
-[[noreturn]] void fail_types(const Runtime& runtime, Operator operation, const Value& left,
-                             const Value& right) {
-  require_defined(runtime, left);
-  require_defined(runtime, right);
-  runtime.fail(fmt::format("'{}' does not go between {} and {}", kSigns[static_cast<size_t>(operation)],
-                           left.type_name(), right.type_name()));
-}
 
 void refuse_overflow(const Runtime& runtime, bool overflow) {
   if (overflow) {
@@ -112,46 +104,42 @@ Value real_arithmetic(Runtime& runtime, Operator operation, double left, double 
   }
 }
 
-Value repeat(Runtime& runtime, const Value& value, int64_t times) {
-  times = std::max<int64_t>(times, 0);
+Value repeat(Runtime& runtime, const Value& value, int64_t given_times) {
+  auto times = static_cast<size_t>(std::max<int64_t>(given_times, 0));
   if (value.is_string()) {
-    auto size = static_cast<int64_t>(value.string().size());
-    int64_t bytes = 0;
-    if (__builtin_mul_overflow(size, times, &bytes)) {
-      bytes = std::numeric_limits<int32_t>::max();
-    }
-    runtime.count_text(static_cast<size_t>(bytes));
-    std::string result;
-    result.reserve(static_cast<size_t>(bytes));
-    for (int64_t i = 0; size > 0 && i < times; ++i) {
-      result += value.string();
-    }
-    return Value(std::move(result), value.is_safe());
+    TextBuilder out(runtime);
+    out.append_repeated(value.string(), times);
+    return out.value(value.is_safe());
   }
   const Sequence& sequence = value.sequence();
-  std::vector<Value> items;
-  for (int64_t i = 0; !sequence.items.empty() && i < times; ++i) {
-    runtime.count_steps(static_cast<int64_t>(sequence.items.size()));
-    items.insert(items.end(), sequence.items.begin(), sequence.items.end());
+  ListBuilder out(runtime);
+  for (size_t i = 0; !sequence.items.empty() && i < times; ++i) {
+    out.append_all(sequence.items);
   }
-  return Value::sequence(sequence.kind, std::move(items));
+  return out.value(sequence.kind);
 }
+
+Value add_strings(Runtime& runtime, const Value& left, const Value& right) {
+  bool safe = left.is_safe() || right.is_safe();
+  TextBuilder out(runtime);
+  for (const Value* part : {&left, &right}) {
+    safe && !part->is_safe() ? append_escaped_html(out, part->string()) : out.append(part->string());
+  }
+  return out.value(safe);
+}
+
+}  // namespace
 
 bool is_list_or_tuple(const Value& value) {
   return value.is_sequence(SequenceKind::list) || value.is_sequence(SequenceKind::tuple);
 }
 
-Value add_strings(Runtime& runtime, const Value& left, const Value& right) {
-  bool safe = left.is_safe() || right.is_safe();
-  auto part = [&](const Value& value) {
-    return safe && !value.is_safe() ? escape_html(value.string()) : value.string();
-  };
-  std::string result = safe ? part(left) + part(right) : left.string() + right.string();
-  runtime.count_text(result.size());
-  return Value(std::move(result), safe);
+void fail_types(const Runtime& runtime, Operator operation, const Value& left, const Value& right) {
+  require_defined(runtime, left);
+  require_defined(runtime, right);
+  runtime.fail(fmt::format("'{}' does not go between {} and {}", kSigns[static_cast<size_t>(operation)],
+                           left.type_name(), right.type_name()));
 }
-
-}  // namespace
 
 Value arithmetic(Runtime& runtime, Operator operation, const Value& left, const Value& right) {
   if (left.is_integral() && right.is_integral()) {
@@ -165,11 +153,10 @@ Value arithmetic(Runtime& runtime, Operator operation, const Value& left, const 
       return add_strings(runtime, left, right);
     }
     if (is_list_or_tuple(left) && right.is_sequence(left.sequence().kind)) {
-      std::vector<Value> items = left.sequence().items;
-      const std::vector<Value>& more = right.sequence().items;
-      items.insert(items.end(), more.begin(), more.end());
-      runtime.count_steps(static_cast<int64_t>(items.size()));
-      return Value::sequence(left.sequence().kind, std::move(items));
+      ListBuilder out(runtime);
+      out.append_all(left.sequence().items);
+      out.append_all(right.sequence().items);
+      return out.value(left.sequence().kind);
     }
   }
   if (operation == Operator::multiply) {
@@ -195,74 +182,6 @@ Value negative(Runtime& runtime, const Value& value) {
     runtime.fail(fmt::format("'-' does not go before {}", value.type_name()));
   }
   return Value(-value.real());
-}
-
-bool less(Runtime& runtime, const Value& left, const Value& right) {
-  runtime.count_steps(1);
-  if (left.is_integral() && right.is_integral()) {
-    return left.integer() < right.integer();
-  }
-  if (left.is_number() && right.is_number()) {
-    return left.real() < right.real();
-  }
-  if (left.is_string() && right.is_string()) {
-    return left.string() < right.string();  // the order of UTF-8 bytes is that of the characters
-  }
-  if (is_list_or_tuple(left) && right.is_sequence(left.sequence().kind)) {
-    DepthGuard guard(runtime);
-    const std::vector<Value>& first = left.sequence().items;
-    const std::vector<Value>& second = right.sequence().items;
-    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-      if (!equal(first[i], second[i])) {
-        return less(runtime, first[i], second[i]);
-      }
-    }
-    return first.size() < second.size();
-  }
-  fail_types(runtime, Operator::less, left, right);
-}
-
-bool compare(Runtime& runtime, Operator operation, const Value& left, const Value& right) {
-  switch (operation) {
-    case Operator::equal:
-      return equal(left, right);
-    case Operator::not_equal:
-      return !equal(left, right);
-    case Operator::less:
-      return less(runtime, left, right);
-    case Operator::greater:
-      return less(runtime, right, left);
-    case Operator::less_equal:
-      return less(runtime, left, right) || equal(left, right);
-    case Operator::greater_equal:
-      return less(runtime, right, left) || equal(left, right);
-    case Operator::in:
-      return contains(runtime, right, left);
-    default:
-      return !contains(runtime, right, left);
-  }
-}
-
-bool contains(Runtime& runtime, const Value& container, const Value& item) {
-  if (container.is_undefined()) {
-    return false;
-  }
-  if (container.is_string()) {
-    if (!item.is_string()) {
-      fail_types(runtime, Operator::in, item, container);
-    }
-    runtime.count_text(container.string().size());
-    return container.string().find(item.string()) != std::string::npos;
-  }
-  if (container.is_dict()) {
-    runtime.count_steps(static_cast<int64_t>(container.dict().items().size()));
-    return container.dict().find(item) != nullptr;
-  }
-  if (!container.is_sequence()) {
-    fail_types(runtime, Operator::in, item, container);
-  }
-  std::vector<Value> items = iterate(runtime, container);
-  return std::any_of(items.begin(), items.end(), [&](const Value& member) { return equal(member, item); });
 }
 
 }  // namespace snug::jinja

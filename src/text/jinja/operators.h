@@ -13,9 +13,18 @@ namespace snug::jinja {
 
 Value arithmetic(Runtime& runtime, Operator operation, const Value& left, const Value& right);
 Value negative(Runtime& runtime, const Value& value);
+
 bool compare(Runtime& runtime, Operator operation, const Value& left, const Value& right);
+bool equal(Runtime& runtime, const Value& left, const Value& right);
 bool less(Runtime& runtime, const Value& left, const Value& right);
 bool contains(Runtime& runtime, const Value& container, const Value& item);
+bool is_list_or_tuple(const Value& value);
+[[noreturn]] void fail_types(const Runtime& runtime, Operator operation, const Value& left,
+                             const Value& right);
+
+// A dict's member of any key; null if there is none.
+const Value* find_member(Runtime& runtime, const Dict& dict, const Value& key);
+void set_member(Runtime& runtime, Dict& dict, Value key, Value value);
 
 // object.name: a method or attribute first, then an item; else undefined.
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name);

@@ -33,8 +33,8 @@ std::string finite_to_text(double value) {
   return text;  // e-05, e+16: two digits at least, as Python
 }
 
-void append_json_string(std::string& out, std::string_view text, bool ensure_ascii) {
-  out += '"';
+void append_json_string(TextBuilder& out, std::string_view text, bool ensure_ascii) {
+  out.append('"');
   while (!text.empty()) {
     Utf8Unit unit = first_utf8_unit(text);
     uint32_t code = unit.status == Utf8Status::valid ? unit.codepoint : 0xFFFD;
@@ -42,42 +42,36 @@ void append_json_string(std::string& out, std::string_view text, bool ensure_asc
     constexpr std::string_view kLetters = "\"\\nrtfb";
     size_t found = code < 0x80 ? kEscaped.find(static_cast<char>(code)) : std::string_view::npos;
     if (found != std::string_view::npos) {
-      out += '\\';
-      out += kLetters[found];
+      out.append('\\');
+      out.append(kLetters[found]);
     } else if (code < 0x20 || (ensure_ascii && code >= 0x7F && code < 0x10000)) {
-      out += fmt::format("\\u{:04x}", code);
+      out.append(fmt::format("\\u{:04x}", code));
     } else if (ensure_ascii && code >= 0x10000) {
-      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((code - 0x10000) >> 10),
-                         0xDC00 + ((code - 0x10000) & 0x3FFU));
+      out.append(fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((code - 0x10000) >> 10),
+                             0xDC00 + ((code - 0x10000) & 0x3FFU)));
     } else {
-      append_utf8(out, code);
+      out.append(unit.status == Utf8Status::valid ? text.substr(0, unit.length_bytes) : "\uFFFD");
     }
     text.remove_prefix(unit.length_bytes);
   }
-  out += '"';
+  out.append('"');
 }
 
 class JsonPrinter {
  public:
-  JsonPrinter(Runtime& runtime, const JsonStyle& style) : runtime_(runtime), style_(style) {}
+  JsonPrinter(TextBuilder& out, const JsonStyle& style) : out_(out), runtime_(out.runtime()), style_(style) {}
 
-  void append(std::string& out, const Value& value) {
+  void append(const Value& value) {
     DepthGuard guard(runtime_);
     runtime_.count_steps(1);
-    if (value.is_none()) {
-      out += "null";
-    } else if (value.is_boolean()) {
-      out += value.boolean() ? "true" : "false";
-    } else if (value.is_integer()) {
-      out += fmt::format("{}", value.integer());
-    } else if (value.is_real()) {
-      out += json_real(value.real());
-    } else if (value.is_string()) {
-      append_json_string(out, value.string(), style_.ensure_ascii);
-    } else if (value.is_sequence(SequenceKind::list) || value.is_sequence(SequenceKind::tuple)) {
-      append_items(out, value.sequence().items);
+    if (value.is_string()) {
+      append_json_string(out_, value.string(), style_.ensure_ascii);
+    } else if (value.is_none() || value.is_number()) {
+      out_.append(scalar(value));
+    } else if (is_list_or_tuple(value)) {
+      append_items(value.sequence().items);
     } else if (value.is_dict()) {
-      append_members(out, value.dict());
+      append_members(value.dict());
     } else {
       require_defined(runtime_, value);
       runtime_.fail(fmt::format("{} cannot be written as JSON", value.type_name()));
@@ -85,93 +79,142 @@ class JsonPrinter {
   }
 
  private:
-  static std::string json_real(double value) {
-    if (std::isfinite(value)) {
-      return finite_to_text(value);
+  static std::string scalar(const Value& value) {
+    if (value.is_none()) {
+      return "null";
     }
-    return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+    if (value.is_boolean()) {
+      return value.boolean() ? "true" : "false";
+    }
+    if (value.is_integer()) {
+      return fmt::format("{}", value.integer());
+    }
+    if (std::isfinite(value.real())) {
+      return finite_to_text(value.real());
+    }
+    return std::isnan(value.real()) ? "NaN" : value.real() > 0 ? "Infinity" : "-Infinity";
   }
 
-  void new_line(std::string& out) const {
+  void new_line() {
     if (style_.indented) {
-      out += '\n';
-      for (int i = 0; i < level_; ++i) {
-        out += style_.indent;
-      }
+      out_.append('\n');
+      out_.append_repeated(style_.indent, level_);
     }
   }
 
-  void append_items(std::string& out, const std::vector<Value>& items) {
+  void append_items(const std::vector<Value>& items) {
     if (items.empty()) {
-      out += "[]";
+      out_.append("[]");
       return;
     }
-    out += '[';
+    out_.append('[');
     ++level_;
     for (size_t i = 0; i < items.size(); ++i) {
-      out += i > 0 ? style_.item_separator : "";
-      new_line(out);
-      append(out, items[i]);
+      out_.append(i > 0 ? style_.item_separator : "");
+      new_line();
+      append(items[i]);
     }
     --level_;
-    new_line(out);
-    out += ']';
+    new_line();
+    out_.append(']');
   }
 
-  std::string key_text(const Value& key) {
+  // JSON's keys are strings.
+  Value key_text(const Value& key) {
     if (key.is_string()) {
-      return key.string();
+      return key;
     }
-    std::string text;
     if (!key.is_none() && !key.is_number()) {
       runtime_.fail(fmt::format("{} cannot be a key in JSON", key.type_name()));
     }
-    append(text, key);
-    return text;
+    return runtime_.text(scalar(key));
   }
 
-  void append_members(std::string& out, const Dict& dict) {
+  void append_members(const Dict& dict) {
     if (dict.items().empty()) {
-      out += "{}";
+      out_.append("{}");
       return;
     }
-    std::vector<std::pair<std::string, const Value*>> members;
+    runtime_.count_items(dict.items().size());
+    std::vector<std::pair<Value, const Value*>> members;
     for (const auto& [key, value] : dict.items()) {
       members.emplace_back(key_text(key), &value);
     }
     if (style_.sort_keys) {
-      std::stable_sort(members.begin(), members.end(),
-                       [](const auto& left, const auto& right) { return left.first < right.first; });
+      std::stable_sort(members.begin(), members.end(), [&](const auto& left, const auto& right) {
+        return less(runtime_, left.first, right.first);
+      });
     }
-    out += '{';
+    out_.append('{');
     ++level_;
     for (size_t i = 0; i < members.size(); ++i) {
-      out += i > 0 ? style_.item_separator : "";
-      new_line(out);
-      append_json_string(out, members[i].first, style_.ensure_ascii);
-      out += style_.key_separator;
-      append(out, *members[i].second);
+      out_.append(i > 0 ? style_.item_separator : "");
+      new_line();
+      append_json_string(out_, members[i].first.string(), style_.ensure_ascii);
+      out_.append(style_.key_separator);
+      append(*members[i].second);
     }
     --level_;
-    new_line(out);
-    out += '}';
+    new_line();
+    out_.append('}');
   }
 
+  TextBuilder& out_;
   Runtime& runtime_;
   const JsonStyle& style_;
-  int level_ = 0;
+  size_t level_ = 0;
 };
 
-std::string sequence_repr(Runtime& runtime, const Sequence& sequence) {
-  std::string out(1, sequence.kind == SequenceKind::list ? '[' : '(');
+// With quotes and escapes.
+void append_quoted(TextBuilder& out, std::string_view text) {
+  bool has_single = text.find('\'') != std::string_view::npos;
+  char quote = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
+  out.append(quote);
+  while (!text.empty()) {
+    Character character = first_character(text);
+    std::string_view bytes = take_character(text);
+    if (bytes[0] == quote || bytes[0] == '\\') {
+      out.append('\\');
+      out.append(bytes);
+    } else if (bytes[0] == '\n') {
+      out.append("\\n");
+    } else if (bytes[0] == '\r') {
+      out.append("\\r");
+    } else if (bytes[0] == '\t') {
+      out.append("\\t");
+    } else if (is_printable(character)) {
+      out.append(bytes);
+    } else if (character.codepoint < 0x100) {
+      out.append(fmt::format("\\x{:02x}", character.codepoint));
+    } else if (character.codepoint < 0x10000) {
+      out.append(fmt::format("\\u{:04x}", character.codepoint));
+    } else {
+      out.append(fmt::format("\\U{:08x}", character.codepoint));
+    }
+  }
+  out.append(quote);
+}
+
+void append_sequence_repr(TextBuilder& out, const Sequence& sequence) {
+  bool is_list = sequence.kind == SequenceKind::list;
+  out.append(is_list ? '[' : '(');
   for (size_t i = 0; i < sequence.items.size(); ++i) {
-    out += i > 0 ? ", " : "";
-    out += to_repr(runtime, sequence.items[i]);
+    out.append(i > 0 ? ", " : "");
+    append_repr(out, sequence.items[i]);
   }
-  if (sequence.kind == SequenceKind::list) {
-    return out + ']';
+  out.append(is_list ? "]" : sequence.items.size() == 1 ? ",)" : ")");
+}
+
+void append_dict_repr(TextBuilder& out, const Dict& dict) {
+  out.append('{');
+  bool is_first = true;
+  for (const auto& [key, member] : dict.items()) {
+    out.append(std::exchange(is_first, false) ? "" : ", ");
+    append_repr(out, key);
+    out.append(": ");
+    append_repr(out, member);
   }
-  return out + (sequence.items.size() == 1 ? ",)" : ")");
+  out.append('}');
 }
 
 }  // namespace
@@ -183,54 +226,58 @@ std::string real_to_text(double value) {
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-std::string to_repr(Runtime& runtime, const Value& value) {
-  DepthGuard guard(runtime);
-  runtime.count_steps(1);
+void append_repr(TextBuilder& out, const Value& value) {
+  DepthGuard guard(out.runtime());
+  out.runtime().count_steps(1);
   if (value.is_string()) {
-    return value.is_safe() ? "Markup(" + in_python_quotes(value.string()) + ")"
-                           : in_python_quotes(value.string());
+    out.append(value.is_safe() ? "Markup(" : "");
+    append_quoted(out, value.string());
+    out.append(value.is_safe() ? ")" : "");
+  } else if (value.is_undefined()) {
+    out.append("Undefined");
+  } else if (value.is_none()) {
+    out.append("None");
+  } else if (value.is_boolean()) {
+    out.append(value.boolean() ? "True" : "False");
+  } else if (value.is_integer()) {
+    out.append(fmt::format("{}", value.integer()));
+  } else if (value.is_real()) {
+    out.append(real_to_text(value.real()));
+  } else if (is_list_or_tuple(value)) {
+    append_sequence_repr(out, value.sequence());
+  } else if (value.is_dict()) {
+    append_dict_repr(out, value.dict());
+  } else {
+    out.runtime().fail(fmt::format("{} has no text of its own; it may be meant to be called or made a list",
+                                   value.type_name()));
   }
-  if (value.is_undefined()) {
-    return "Undefined";
-  }
-  if (value.is_none()) {
-    return "None";
-  }
-  if (value.is_boolean()) {
-    return value.boolean() ? "True" : "False";
-  }
-  if (value.is_integer()) {
-    return fmt::format("{}", value.integer());
-  }
-  if (value.is_real()) {
-    return real_to_text(value.real());
-  }
-  if (value.is_sequence(SequenceKind::list) || value.is_sequence(SequenceKind::tuple)) {
-    return sequence_repr(runtime, value.sequence());
-  }
-  if (value.is_dict()) {
-    std::string out = "{";
-    for (const auto& [key, member] : value.dict().items()) {
-      out += (out.size() > 1 ? ", " : "") + to_repr(runtime, key) + ": " + to_repr(runtime, member);
-    }
-    return out + "}";
-  }
-  runtime.fail(fmt::format("{} has no text of its own; it may be meant to be called or made a list",
-                           value.type_name()));
 }
 
-std::string to_text(Runtime& runtime, const Value& value) {
+void append_text(TextBuilder& out, const Value& value) {
   if (value.is_string()) {
-    return value.string();
+    out.append(value.string());
+  } else if (!value.is_undefined()) {
+    append_repr(out, value);
   }
-  return value.is_undefined() ? "" : to_repr(runtime, value);
 }
 
-std::string to_json(Runtime& runtime, const Value& value, const JsonStyle& style) {
-  std::string out;
-  JsonPrinter(runtime, style).append(out, value);
-  runtime.count_text(out.size());
-  return out;
+Value to_text(Runtime& runtime, const Value& value) {
+  if (value.is_string()) {
+    return value;
+  }
+  TextBuilder out(runtime);
+  append_text(out, value);
+  return out.value();
+}
+
+Value to_repr(Runtime& runtime, const Value& value) {
+  TextBuilder out(runtime);
+  append_repr(out, value);
+  return out.value();
+}
+
+void append_json(TextBuilder& out, const Value& value, const JsonStyle& style) {
+  JsonPrinter(out, style).append(value);
 }
 
 }  // namespace snug::jinja

@@ -35,6 +35,25 @@ void Runtime::fail_limit(std::string_view what) const {
       fmt::format("{}: the template {} for one conversation; it may be damaged or hostile.", where(), what));
 }
 
+namespace {
+constexpr size_t kTextValueBytes = sizeof(Value) + sizeof(std::string);  // beside the text itself
+}  // namespace
+
+Value Runtime::text(std::string_view bytes, bool safe) {
+  count_bytes(bytes.size() + kTextValueBytes);
+  return Value(std::string(bytes), safe);
+}
+
+Value Runtime::undefined(const std::string& reason) {
+  count_bytes(reason.size() + kTextValueBytes);
+  return Value::undefined(reason);
+}
+
+Value Runtime::dict(Dict members) {
+  count_bytes(sizeof(Dict));
+  return Value(std::make_shared<const Dict>(std::move(members)));
+}
+
 std::tm Runtime::now() const {
   if (now_) {
     return *now_;

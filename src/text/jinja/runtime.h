@@ -1,7 +1,9 @@
-// What a running template has at hand: its limits, the place it is at, and the objects it made. Templates
-// come with downloaded models, so work, memory and depth are bounded.
+// What a running template has at hand: its limits, the place it is at, and the objects it made. Everything
+// that a template can make grow is counted here before it grows, and everything that it can make long is
+// counted while it goes on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <memory>
@@ -11,21 +13,20 @@
 #include <utility>
 #include <vector>
 
+#include "text/jinja/limits.h"
 #include "text/jinja/syntax.h"
 #include "text/jinja/value.h"
 
 namespace snug::jinja {
 
-struct Limits {
-  int64_t steps = 10'000'000;             // expressions, loop rounds, items touched
-  int64_t text_bytes = int64_t{1} << 30;  // text made in all, the output among it
-  int depth = 500;                        // of expressions, blocks and macros in each other
-};
-
 class Runtime {
  public:
   Runtime(std::string name, Limits limits, std::optional<std::tm> now)
-      : name_(std::move(name)), limits_(limits), now_(now) {}
+      : name_(std::move(name)),
+        now_(now),
+        work_left_(static_cast<size_t>(limits.steps) * kStepWork),
+        bytes_left_(static_cast<size_t>(limits.bytes)),
+        levels_left_(limits.depth) {}
 
   // Throws bad_input with the template's name and the current place.
   [[noreturn]] void fail(const std::string& message) const;
@@ -35,37 +36,43 @@ class Runtime {
 
   void at(Place place) { place_ = place; }
   Place place() const { return place_; }
-  void count_steps(int64_t steps) {
-    if ((steps_ += steps) > limits_.steps) {
-      fail_limit("takes too many steps");
-    }
+
+  void count_steps(size_t steps) {
+    steps > SIZE_MAX / kStepWork ? fail_work() : count_work(steps * kStepWork);
   }
-  void count_text(size_t bytes) {
-    if ((text_bytes_ += static_cast<int64_t>(bytes)) > limits_.text_bytes) {
-      fail_limit("makes too much text");
+  // Text that is looked through: a step for 64 bytes.
+  void count_reading(size_t bytes) { count_work(bytes); }
+  // Names that are looked through one by one: a step for 16 of them.
+  void count_names(size_t names) { count_work(names * (kStepWork / 16)); }
+  // Memory that is about to be taken.
+  void count_bytes(size_t bytes) {
+    if (bytes > bytes_left_) {
+      fail_limit("makes too much text or too many values");
     }
+    bytes_left_ -= bytes;
+  }
+  // Items of a list or dict that are about to be made.
+  void count_items(size_t items) {
+    count_steps(items);  // first: it bounds the product
+    count_bytes(items * sizeof(Value));
   }
   void enter() {
-    if (++depth_ > limits_.depth) {
+    if (--levels_left_ < 0) {
       fail_limit("nests its blocks, macros or values too deeply");
     }
   }
-  void leave() { --depth_; }
+  void leave() { ++levels_left_; }
 
-  // A string value, counted.
-  Value text(std::string bytes) {
-    count_text(bytes.size());
-    return Value(std::move(bytes));
-  }
-  // A list value, counted.
-  Value list(std::vector<Value> items) {
-    count_steps(static_cast<int64_t>(items.size()));
-    return Value::list(std::move(items));
-  }
+  // A copy of the text as a value, counted.
+  Value text(std::string_view bytes, bool safe = false);
+  Value undefined(const std::string& reason);
+  // Counted by whoever made the items.
+  Value dict(Dict members);
 
   template <typename T, typename... Parts>
   T* make(Parts&&... parts) {
     count_steps(1);
+    count_bytes(sizeof(T));
     objects_.push_back(std::make_unique<T>(std::forward<Parts>(parts)...));
     return static_cast<T*>(objects_.back().get());
   }
@@ -74,16 +81,24 @@ class Runtime {
   std::tm now() const;
 
  private:
+  static constexpr size_t kStepWork = 64;
+
+  void count_work(size_t work) {
+    if (work > work_left_) {
+      fail_work();
+    }
+    work_left_ -= work;
+  }
+  [[noreturn]] void fail_work() const { fail_limit("takes too many steps"); }
   [[noreturn]] void fail_limit(std::string_view what) const;
   std::string where() const;
 
   std::string name_;
-  Limits limits_;
   std::optional<std::tm> now_;
   Place place_;
-  int64_t steps_ = 0;
-  int64_t text_bytes_ = 0;
-  int depth_ = 0;
+  size_t work_left_;
+  size_t bytes_left_;
+  int levels_left_;
   std::vector<std::unique_ptr<Object>> objects_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "text/jinja/builders.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/text.h"
@@ -12,35 +13,28 @@ namespace snug::jinja {
 
 namespace {
 
-Value list_of(Runtime& runtime, std::vector<std::string> pieces) {
-  std::vector<Value> items;
-  for (std::string& piece : pieces) {
-    items.push_back(runtime.text(std::move(piece)));
-  }
-  return runtime.list(std::move(items));
-}
-
 template <bool left, bool right>
 Value strip_method(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "strip", std::move(arguments), {"chars"});
-  std::optional<std::string_view> chars;
+  std::optional<CharacterSet> characters;
   if (bound.has_value(0)) {
-    chars = bound.string(0);
+    characters.emplace(runtime, bound.string(0));
   }
-  runtime.count_text(text.string().size());
-  return Value(std::string(strip(text.string(), chars, {.left = left, .right = right})), text.is_safe());
+  constexpr StripSides kSides = {.left = left, .right = right};
+  return runtime.text(strip(text.string(), kSides, characters ? &*characters : nullptr), text.is_safe());
 }
 
-template <std::string (*function)(std::string_view)>
+template <void (*function)(TextBuilder&, std::string_view)>
 Value map_method(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "method", std::move(arguments), {});
-  return runtime.text(function(text.string()));
+  TextBuilder out(runtime);
+  function(out, text.string());
+  return out.value();
 }
 
 template <CharacterTest test>
 Value character_test(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "method", std::move(arguments), {});
-  runtime.count_text(text.string().size());
   return Value(all_characters(text.string(), test));
 }
 
@@ -55,14 +49,18 @@ Value split_method(Runtime& runtime, const Value& text, Arguments arguments) {
     }
   }
   int64_t limit = bound.integer(1, -1);
-  runtime.count_text(text.string().size());
-  return list_of(runtime, from_right ? split_from_right(text.string(), separator, limit)
-                                     : split(text.string(), separator, limit));
+  ListBuilder out(runtime);
+  (from_right ? split_from_right : split)(out, text.string(), separator, limit);
+  return out.value();
 }
 
 Value splitlines(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "splitlines", std::move(arguments), {"keepends"});
-  return list_of(runtime, split_lines(text.string(), bound.truth(0, false)));
+  ListBuilder out(runtime);
+  for (std::string_view rest = text.string(); !rest.empty();) {
+    out.append_text(take_line(rest, bound.truth(0, false)));
+  }
+  return out.value();
 }
 
 template <bool from_right>
@@ -72,8 +70,8 @@ Value partition(Runtime& runtime, const Value& text, Arguments arguments) {
   if (separator.empty()) {
     runtime.fail("partition() needs a separator that is not empty");
   }
-  const std::string& all = text.string();
-  size_t found = from_right ? all.rfind(separator) : all.find(separator);
+  std::string_view all = text.string();
+  size_t found = (from_right ? find_last_text : find_text)(runtime, all, separator);
   std::vector<Value> parts;
   if (found == std::string::npos) {
     parts = {text, Value(""), Value("")};
@@ -81,7 +79,7 @@ Value partition(Runtime& runtime, const Value& text, Arguments arguments) {
       std::swap(parts[0], parts[2]);
     }
   } else {
-    parts = {runtime.text(all.substr(0, found)), Value(separator),
+    parts = {runtime.text(all.substr(0, found)), bound[0],
              runtime.text(all.substr(found + separator.size()))};
   }
   return Value::sequence(SequenceKind::tuple, std::move(parts));
@@ -107,6 +105,8 @@ Value has_affix(Runtime& runtime, const Value& text, Arguments arguments) {
       require_defined(runtime, affix);
       runtime.fail("startswith() and endswith() need a string, or a tuple of strings");
     }
+    runtime.count_names(1);
+    runtime.count_reading(std::min(affix.string().size(), part.string().size()));
     return at_end ? part.string().ends_with(affix.string()) : part.string().starts_with(affix.string());
   };
   if (!bound[0].is_sequence(SequenceKind::tuple)) {
@@ -122,60 +122,53 @@ Value find_method(Runtime& runtime, const Value& text, Arguments arguments) {
   if (bound.has_value(1) || bound.has_value(2)) {
     runtime.fail_unsupported("the method 'find' with a range");
   }
-  runtime.count_text(text.string().size());
-  const std::string& all = text.string();
-  size_t found = from_right ? all.rfind(bound.string(0)) : all.find(bound.string(0));
+  std::string_view all = text.string();
+  size_t found = (from_right ? find_last_text : find_text)(runtime, all, bound.string(0));
   if (found == std::string::npos) {
     if (must_be_there) {
       runtime.fail("index() did not find the text it looks for");
     }
     return Value(int64_t{-1});
   }
-  return Value(count_characters(std::string_view(all).substr(0, found)));
+  return Value(count_characters(all.substr(0, found)));
 }
 
 Value count_method(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "count", std::move(arguments), {"sub", "start", "end"}, 1);
-  runtime.count_text(text.string().size());
-  return Value(count_occurrences(part_between(runtime, text, bound).string(), bound.string(0)));
+  return Value(count_occurrences(runtime, part_between(runtime, text, bound).string(), bound.string(0)));
 }
 
 Value replace_method(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "replace", std::move(arguments), {"old", "new", "count"}, 2);
-  runtime.count_text(text.string().size());
-  // What it grows to is known before it is made: a short template could ask for terabytes.
-  int64_t limit = bound.integer(2, -1);
-  int64_t times = count_occurrences(text.string(), bound.string(0));
-  times = limit < 0 ? times : std::min(times, limit);
-  runtime.count_text(static_cast<size_t>(times) * bound.string(1).size());
-  return Value(replace(text.string(), bound.string(0), bound.string(1), limit));
+  TextBuilder out(runtime);
+  append_replaced(out, text.string(), bound.string(0), bound.string(1), bound.integer(2, -1));
+  return out.value();
 }
 
 Value join_method(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "join", std::move(arguments), {"iterable"}, 1);
-  std::string out;
+  TextBuilder out(runtime);
   bool is_first = true;
   for (const Value& item : iterate(runtime, bound[0])) {
     if (!item.is_string()) {
       runtime.fail("join() needs strings");
     }
-    out += std::exchange(is_first, false) ? "" : text.string();
-    out += item.string();
-    runtime.count_text(text.string().size());
+    out.append(std::exchange(is_first, false) ? "" : text.string());
+    out.append(item.string());
   }
-  return runtime.text(std::move(out));
+  return out.value();
 }
 
 Value removeprefix(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "removeprefix", std::move(arguments), {"prefix"}, 1);
   size_t skipped = text.string().starts_with(bound.string(0)) ? bound.string(0).size() : 0;
-  return runtime.text(text.string().substr(skipped));
+  return runtime.text(std::string_view(text.string()).substr(skipped));
 }
 
 Value removesuffix(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "removesuffix", std::move(arguments), {"suffix"}, 1);
   size_t skipped = text.string().ends_with(bound.string(0)) ? bound.string(0).size() : 0;
-  return runtime.text(text.string().substr(0, text.string().size() - skipped));
+  return runtime.text(std::string_view(text.string()).substr(0, text.string().size() - skipped));
 }
 
 enum class Align : uint8_t { left, right, zeros };
@@ -183,19 +176,24 @@ enum class Align : uint8_t { left, right, zeros };
 template <Align align>
 Value pad(Runtime& runtime, const Value& text, Arguments arguments) {
   Bound bound(runtime, "justify", std::move(arguments), {"width", "fillchar"}, 1);
-  int64_t missing = bound.integer(0, 0) - count_characters(text.string());
-  if (missing <= 0) {
+  int64_t width = bound.integer(0, 0);
+  int64_t own_width = count_characters(text.string());
+  if (width <= own_width) {
     return text;
   }
-  std::string fill = align == Align::zeros ? "0" : bound.has(1) ? bound.string(1) : " ";
-  std::string padding =
-      arithmetic(runtime, Operator::multiply, Value(std::move(fill)), Value(missing)).string();
-  const std::string& all = text.string();
-  if (align == Align::left) {
-    return runtime.text(all + padding);
+  std::string_view fill = align == Align::zeros ? "0"
+                          : bound.has(1)        ? std::string_view(bound.string(1))
+                                                : " ";
+  std::string_view all = text.string();
+  TextBuilder out(runtime);
+  if (align == Align::zeros && (all.starts_with('-') || all.starts_with('+'))) {
+    out.append(all[0]);
+    all.remove_prefix(1);
   }
-  bool has_sign = align == Align::zeros && (all.starts_with('-') || all.starts_with('+'));
-  return runtime.text(has_sign ? all[0] + padding + all.substr(1) : padding + all);
+  out.append(align == Align::left ? all : "");
+  out.append_repeated(fill, static_cast<size_t>(width - own_width));
+  out.append(align == Align::left ? "" : all);
+  return out.value();
 }
 
 Value format_method(Runtime& runtime, const Value& text, Arguments arguments) {
@@ -206,7 +204,7 @@ Value format_method(Runtime& runtime, const Value& text, Arguments arguments) {
 
 StringMethod find_string_method(std::string_view name) {
   static const std::unordered_map<std::string_view, StringMethod> kMethods = {
-      {"capitalize", map_method<capitalize>},
+      {"capitalize", map_method<append_capitalized>},
       {"count", count_method},
       {"endswith", has_affix<true>},
       {"find", find_method<false, false>},
@@ -221,7 +219,7 @@ StringMethod find_string_method(std::string_view name) {
       {"isupper", character_test<CharacterTest::upper>},
       {"join", join_method},
       {"ljust", pad<Align::left>},
-      {"lower", map_method<to_lower>},
+      {"lower", map_method<append_lower>},
       {"lstrip", strip_method<true, false>},
       {"partition", partition<false>},
       {"removeprefix", removeprefix},
@@ -237,8 +235,8 @@ StringMethod find_string_method(std::string_view name) {
       {"splitlines", splitlines},
       {"startswith", has_affix<false>},
       {"strip", strip_method<true, true>},
-      {"title", map_method<to_title>},
-      {"upper", map_method<to_upper>},
+      {"title", map_method<append_title>},
+      {"upper", map_method<append_upper>},
       {"zfill", pad<Align::zeros>},
   };
   auto found = kMethods.find(name);

@@ -99,22 +99,28 @@ bool is_even(Runtime& runtime, const Value& input, const Arguments& /*arguments*
 }
 bool is_divisible(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const Value& divisor = only_argument(runtime, arguments);
-  return equal(arithmetic(runtime, Operator::modulo, input, divisor), Value(int64_t{0}));
+  return equal(runtime, arithmetic(runtime, Operator::modulo, input, divisor), Value(int64_t{0}));
 }
 bool is_same(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  return input.same_as(only_argument(runtime, arguments));
+  const Value& other = only_argument(runtime, arguments);
+  bool holds_others = input.is_sequence() || input.is_dict();
+  bool same_type = input.type_name() == other.type_name();
+  return holds_others ? input.is_shared_with(other) : same_type && equal(runtime, input, other);
 }
-bool is_upper(Runtime& runtime, const Value& input, const Arguments& /*arguments*/) {
-  return all_characters(to_text(runtime, input), CharacterTest::upper);
+Value read_text(Runtime& runtime, const Value& input) {
+  Value text = to_text(runtime, input);
+  runtime.count_reading(text.string().size());
+  return text;
 }
-bool is_lower(Runtime& runtime, const Value& input, const Arguments& /*arguments*/) {
-  return all_characters(to_text(runtime, input), CharacterTest::lower);
+template <CharacterTest test>
+bool has_case(Runtime& runtime, const Value& input, const Arguments& /*arguments*/) {
+  return all_characters(read_text(runtime, input).string(), test);
 }
 bool names_filter(Runtime& runtime, const Value& input, const Arguments& /*arguments*/) {
-  return has_filter(to_text(runtime, input));
+  return has_filter(read_text(runtime, input).string());
 }
 bool names_test(Runtime& runtime, const Value& input, const Arguments& /*arguments*/) {
-  return has_test(to_text(runtime, input));
+  return has_test(read_text(runtime, input).string());
 }
 
 const std::unordered_map<std::string_view, TestFunction>& tests() {
@@ -144,7 +150,7 @@ const std::unordered_map<std::string_view, TestFunction>& tests() {
       {"iterable", alone<is_iterable>},
       {"le", compared<Operator::less_equal>},
       {"lessthan", compared<Operator::less>},
-      {"lower", is_lower},
+      {"lower", has_case<CharacterTest::lower>},
       {"lt", compared<Operator::less>},
       {"mapping", alone<is_mapping>},
       {"ne", compared<Operator::not_equal>},
@@ -157,7 +163,7 @@ const std::unordered_map<std::string_view, TestFunction>& tests() {
       {"test", names_test},
       {"true", alone<is_true>},
       {"undefined", alone<is_undefined>},
-      {"upper", is_upper},
+      {"upper", has_case<CharacterTest::upper>},
   };
   return kTests;
 }

@@ -1,66 +1,48 @@
 // Cutting text apart and replacing parts of it, as Python's strings do.
 #include <algorithm>
+#include <cstring>
 
-#include "base/utf8.h"
 #include "text/jinja/text.h"
 
 namespace snug::jinja {
 
 namespace {
 
-size_t character_bytes(std::string_view text) {
-  Utf8Unit unit = first_utf8_unit(text);
-  return unit.status == Utf8Status::valid ? unit.length_bytes : 1;
-}
-
 bool starts_with_space(std::string_view text) {
-  Utf8Unit unit = first_utf8_unit(text);
-  return unit.status == Utf8Status::valid && is_space(unit.codepoint);
+  Character first = first_character(text);
+  return first.valid && is_space(first.codepoint);
 }
 
-struct WordPlace {
-  size_t begin = 0;
-  size_t end = 0;
-};
-
-// The words between white space.
-std::vector<WordPlace> find_words(std::string_view text) {
-  std::vector<WordPlace> words;
-  bool in_word = false;
-  for (size_t at = 0; at < text.size(); at += character_bytes(text.substr(at))) {
-    if (starts_with_space(text.substr(at))) {
-      in_word = false;
-      continue;
-    }
-    if (!in_word) {
-      words.push_back({at, at});
-      in_word = true;
-    }
-    words.back().end = at + character_bytes(text.substr(at));
-  }
-  return words;
+bool ends_with_space(std::string_view text) {
+  Character last = last_character(text);
+  return last.valid && is_space(last.codepoint);
 }
 
-// The words; of more than `limit`, the surplus ones stay together as they are, with the space around them.
-std::vector<std::string> split_at_space(std::string_view text, int64_t limit, bool from_right) {
-  std::vector<WordPlace> words = find_words(text);
-  if (limit >= 0 && words.size() > static_cast<size_t>(limit)) {
-    auto kept = static_cast<std::ptrdiff_t>(limit);
-    if (from_right) {
-      auto joined_end = words.end() - kept;
-      WordPlace joined = {0, (joined_end - 1)->end};
-      words.erase(words.begin(), joined_end - 1);
-      words.front() = joined;
-    } else {
-      (words.begin() + kept)->end = text.size();
-      words.erase(words.begin() + kept + 1, words.end());
-    }
+// Cuts the white space and the word behind it off; "" where there is no word left.
+std::string_view take_word(std::string_view& text) {
+  text = strip(text, {.left = true, .right = false});
+  size_t length = 0;
+  while (length < text.size() && !starts_with_space(text.substr(length))) {
+    length += first_character(text.substr(length)).length_bytes;
   }
-  std::vector<std::string> pieces;
-  for (const WordPlace& word : words) {
-    pieces.emplace_back(text.substr(word.begin, word.end - word.begin));
+  std::string_view word = text.substr(0, length);
+  text.remove_prefix(length);
+  return word;
+}
+
+std::string_view take_last_word(std::string_view& text) {
+  text = strip(text, {.left = false, .right = true});
+  size_t begin = text.size();
+  while (begin > 0 && !ends_with_space(text.substr(0, begin))) {
+    begin -= last_character(text.substr(0, begin)).length_bytes;
   }
-  return pieces;
+  std::string_view word = text.substr(begin);
+  text = text.substr(0, begin);
+  return word;
+}
+
+bool below(size_t count, int64_t limit) {
+  return limit < 0 || count < static_cast<size_t>(limit);
 }
 
 // The bytes of the line end that the text starts with; 0 if it starts with something else.
@@ -68,110 +50,159 @@ size_t line_end_bytes(std::string_view text) {
   if (text.starts_with("\r\n")) {
     return 2;
   }
-  Utf8Unit unit = first_utf8_unit(text);
-  bool ends = unit.status == Utf8Status::valid &&
-              ((unit.codepoint >= 0x0A && unit.codepoint <= 0x0D) ||
-               (unit.codepoint >= 0x1C && unit.codepoint <= 0x1E) || unit.codepoint == 0x85 ||
-               unit.codepoint == 0x2028 || unit.codepoint == 0x2029);
-  return ends ? unit.length_bytes : 0;
+  Character first = first_character(text);
+  bool ends =
+      first.valid && ((first.codepoint >= 0x0A && first.codepoint <= 0x0D) ||
+                      (first.codepoint >= 0x1C && first.codepoint <= 0x1E) || first.codepoint == 0x85 ||
+                      first.codepoint == 0x2028 || first.codepoint == 0x2029);
+  return ends ? first.length_bytes : 0;
 }
 
 }  // namespace
 
-std::vector<std::string> split(std::string_view text, std::optional<std::string_view> separator,
-                               int64_t limit) {
-  if (!separator) {
-    return split_at_space(text, limit, false);
+size_t find_text(Runtime& runtime, std::string_view text, std::string_view part) {
+  size_t at = 0;
+  while (part.size() <= text.size() - at) {
+    if (part.empty()) {
+      return at;
+    }
+    const void* hit = std::memchr(text.data() + at, part[0], text.size() - at - part.size() + 1);
+    if (hit == nullptr) {
+      break;
+    }
+    auto found = static_cast<size_t>(static_cast<const char*>(hit) - text.data());
+    size_t same = 1;
+    while (same < part.size() && text[found + same] == part[same]) {
+      ++same;
+    }
+    runtime.count_reading(found - at + same);
+    if (same == part.size()) {
+      return found;
+    }
+    at = found + 1;
   }
-  std::vector<std::string> pieces;
-  while (limit < 0 || static_cast<int64_t>(pieces.size()) < limit) {
-    size_t found = text.find(*separator);
+  runtime.count_reading(text.size() - at);
+  return std::string_view::npos;
+}
+
+size_t find_last_text(Runtime& runtime, std::string_view text, std::string_view part) {
+  for (size_t places = text.size() + 1 - std::min(part.size(), text.size() + 1); places > 0; --places) {
+    size_t same = 0;
+    while (same < part.size() && text[places - 1 + same] == part[same]) {
+      ++same;
+    }
+    runtime.count_reading(same + 1);
+    if (same == part.size()) {
+      return places - 1;
+    }
+  }
+  return std::string_view::npos;
+}
+
+void split(ListBuilder& out, std::string_view text, std::optional<std::string_view> separator,
+           int64_t limit) {
+  if (!separator) {
+    std::string_view rest = text;
+    while (below(out.size(), limit)) {
+      std::string_view word = take_word(rest);
+      if (word.empty()) {
+        return;
+      }
+      out.append_text(word);
+    }
+    rest = strip(rest, {.left = true, .right = false});
+    if (!rest.empty()) {  // words beyond the limit stay together, with the space after them
+      out.append_text(rest);
+    }
+    return;
+  }
+  while (below(out.size(), limit)) {
+    size_t found = find_text(out.runtime(), text, *separator);
     if (found == std::string_view::npos) {
       break;
     }
-    pieces.emplace_back(text.substr(0, found));
+    out.append_text(text.substr(0, found));
     text.remove_prefix(found + separator->size());
   }
-  pieces.emplace_back(text);
-  return pieces;
+  out.append_text(text);
 }
 
-std::vector<std::string> split_from_right(std::string_view text, std::optional<std::string_view> separator,
-                                          int64_t limit) {
+void split_from_right(ListBuilder& out, std::string_view text, std::optional<std::string_view> separator,
+                      int64_t limit) {
   if (!separator) {
-    return split_at_space(text, limit, true);
+    while (below(out.size(), limit)) {
+      std::string_view word = take_last_word(text);
+      if (word.empty()) {
+        out.reverse();
+        return;
+      }
+      out.append_text(word);
+    }
+    text = strip(text, {.left = false, .right = true});
+    if (!text.empty()) {
+      out.append_text(text);
+    }
+    out.reverse();
+    return;
   }
-  std::vector<std::string> pieces;
-  while (limit < 0 || static_cast<int64_t>(pieces.size()) < limit) {
-    size_t found = text.rfind(*separator);
+  while (below(out.size(), limit)) {
+    size_t found = find_last_text(out.runtime(), text, *separator);
     if (found == std::string_view::npos) {
       break;
     }
-    pieces.emplace_back(text.substr(found + separator->size()));
+    out.append_text(text.substr(found + separator->size()));
     text = text.substr(0, found);
   }
-  pieces.emplace_back(text);
-  std::reverse(pieces.begin(), pieces.end());
-  return pieces;
+  out.append_text(text);
+  out.reverse();
 }
 
-std::vector<std::string> split_lines(std::string_view text, bool keep_ends) {
-  std::vector<std::string> lines;
-  size_t begin = 0;
-  for (size_t at = 0; at < text.size();) {
-    size_t end_bytes = line_end_bytes(text.substr(at));
-    if (end_bytes == 0) {
-      at += character_bytes(text.substr(at));
-      continue;
-    }
-    lines.emplace_back(text.substr(begin, at - begin + (keep_ends ? end_bytes : 0)));
-    at += end_bytes;
-    begin = at;
+std::string_view take_line(std::string_view& text, bool keep_end) {
+  size_t length = 0;
+  size_t end_bytes = 0;
+  while (length < text.size() && (end_bytes = line_end_bytes(text.substr(length))) == 0) {
+    length += first_character(text.substr(length)).length_bytes;
   }
-  if (begin < text.size()) {
-    lines.emplace_back(text.substr(begin));
-  }
-  return lines;
+  std::string_view line = text.substr(0, length + (keep_end ? end_bytes : 0));
+  text.remove_prefix(length + end_bytes);
+  return line;
 }
 
-std::string replace(std::string_view text, std::string_view old_part, std::string_view new_part,
-                    int64_t limit) {
-  std::string out;
-  int64_t count = 0;
+void append_replaced(TextBuilder& out, std::string_view text, std::string_view old_part,
+                     std::string_view new_part, int64_t limit) {
+  size_t count = 0;
   if (old_part.empty()) {  // the new part goes around every character
-    while (limit < 0 || count < limit) {
-      out += new_part;
+    while (below(count, limit)) {
+      out.append(new_part);
       ++count;
       if (text.empty()) {
-        return out;
+        return;
       }
-      size_t length = character_bytes(text);
-      out += text.substr(0, length);
-      text.remove_prefix(length);
+      out.append(take_character(text));
     }
-    out += text;
-    return out;
+    out.append(text);
+    return;
   }
-  size_t found = text.find(old_part);
-  while (found != std::string_view::npos && (limit < 0 || count < limit)) {
-    out += text.substr(0, found);
-    out += new_part;
+  while (below(count, limit)) {
+    size_t found = find_text(out.runtime(), text, old_part);
+    if (found == std::string_view::npos) {
+      break;
+    }
+    out.append(text.substr(0, found));
+    out.append(new_part);
     text.remove_prefix(found + old_part.size());
     ++count;
-    found = text.find(old_part);
   }
-  out += text;
-  return out;
+  out.append(text);
 }
 
-int64_t count_occurrences(std::string_view text, std::string_view part) {
+int64_t count_occurrences(Runtime& runtime, std::string_view text, std::string_view part) {
   if (part.empty()) {
     return count_characters(text) + 1;
   }
   int64_t count = 0;
-  for (size_t found = text.find(part); found != std::string_view::npos; found = text.find(part)) {
+  for (size_t found = 0; (found = find_text(runtime, text, part)) != std::string_view::npos; ++count) {
     text.remove_prefix(found + part.size());
-    ++count;
   }
   return count;
 }

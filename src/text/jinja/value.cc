@@ -23,18 +23,6 @@ int checked_depth(int depth) {
 
 }  // namespace
 
-const Value* Dict::find(const Value& key) const {
-  if (key.is_string()) {
-    return find(std::string_view(key.string()));
-  }
-  for (const auto& [name, value] : items_) {
-    if (equal(name, key)) {
-      return &value;
-    }
-  }
-  return nullptr;
-}
-
 const Value* Dict::find(std::string_view key) const {
   for (const auto& [name, value] : items_) {
     if (name.is_string() && name.string() == key) {
@@ -44,15 +32,19 @@ const Value* Dict::find(std::string_view key) const {
   return nullptr;
 }
 
-void Dict::set(Value key, Value value) {
-  for (auto& [name, old] : items_) {
-    if (equal(name, key)) {
-      depth_ = checked_depth(std::max(depth_, value.depth() + 1));
-      old = std::move(value);
+void Dict::set(std::string_view key, Value value) {
+  for (size_t i = 0; i < items_.size(); ++i) {
+    if (items_[i].first.is_string() && items_[i].first.string() == key) {
+      replace(i, std::move(value));
       return;
     }
   }
-  append(std::move(key), std::move(value));
+  append(Value(key), std::move(value));
+}
+
+void Dict::replace(size_t index, Value value) {
+  depth_ = checked_depth(std::max(depth_, value.depth() + 1));
+  items_[index].second = std::move(value);
 }
 
 void Dict::append(Value key, Value value) {
@@ -117,59 +109,14 @@ std::string_view Value::type_name() const {
   return kNames[data_.index()];
 }
 
-bool Value::same_as(const Value& other) const {
-  if (data_.index() != other.data_.index()) {
-    return false;
+bool Value::is_shared_with(const Value& other) const {
+  if (is_string() && other.is_string()) {
+    return &string() == &other.string();
   }
-  if (is_sequence()) {
+  if (is_sequence() && other.is_sequence()) {
     return &sequence() == &other.sequence();
   }
-  if (is_dict()) {
-    return &dict() == &other.dict();
-  }
-  return equal(*this, other);
-}
-
-namespace {
-
-bool equal_items(const Sequence& left, const Sequence& right) {
-  if (left.kind != right.kind || left.items.size() != right.items.size() ||
-      left.kind == SequenceKind::generator) {
-    return &left == &right;
-  }
-  return std::equal(left.items.begin(), left.items.end(), right.items.begin(), equal);
-}
-
-bool equal_dicts(const Dict& left, const Dict& right) {
-  if (left.items().size() != right.items().size()) {
-    return false;
-  }
-  return std::all_of(left.items().begin(), left.items().end(), [&](const auto& item) {
-    const Value* other = right.find(item.first);
-    return other != nullptr && equal(item.second, *other);
-  });
-}
-
-}  // namespace
-
-bool equal(const Value& left, const Value& right) {
-  if (left.is_number() && right.is_number()) {
-    return left.is_integral() && right.is_integral() ? left.integer() == right.integer()
-                                                     : left.real() == right.real();
-  }
-  if (left.is_string() && right.is_string()) {
-    return left.string() == right.string();
-  }
-  if (left.is_sequence() && right.is_sequence()) {
-    return equal_items(left.sequence(), right.sequence());
-  }
-  if (left.is_dict() && right.is_dict()) {
-    return equal_dicts(left.dict(), right.dict());
-  }
-  if (left.is_object() && right.is_object()) {
-    return &left.object() == &right.object();
-  }
-  return (left.is_none() && right.is_none()) || (left.is_undefined() && right.is_undefined());
+  return is_dict() && other.is_dict() && &dict() == &other.dict();
 }
 
 std::optional<Value> Object::attribute(Runtime& /*runtime*/, std::string_view /*name*/) {

@@ -47,11 +47,12 @@ struct Sequence {
 // In the order of insertion, as in Python. Small: members are looked for one by one.
 class Dict {
  public:
-  const Value* find(const Value& key) const;
+  // Other keys than text are looked for by find_member (operators.h), which counts what it compares.
   const Value* find(std::string_view key) const;
-  void set(Value key, Value value);
+  void set(std::string_view key, Value value);
   // For keys that are known to be new.
   void append(Value key, Value value);
+  void replace(size_t index, Value value);
   const std::vector<std::pair<Value, Value>>& items() const { return items_; }
   int depth() const { return depth_; }
 
@@ -105,16 +106,14 @@ class Value {
   std::string_view type_name() const;
   // Levels of lists and dicts. Making a value of more than 200 fails: what walks through values recurses.
   int depth() const { return is_sequence() ? sequence().depth : is_dict() ? dict().depth() : 0; }
-  // Two values that are the same by identity, as far as a template can tell: for the test `sameas`.
-  bool same_as(const Value& other) const;
+  // One list, dict or text in two places: no need to compare what is in it.
+  bool is_shared_with(const Value& other) const;
 
  private:
   std::variant<None, Undefined, bool, int64_t, double, Text, std::shared_ptr<Sequence>,
                std::shared_ptr<const Dict>, Object*>
       data_;
 };
-
-bool equal(const Value& left, const Value& right);
 
 struct Arguments {
   std::vector<Value> positional;

@@ -61,7 +61,7 @@ TEST(ChatTemplateAnswers, WhatTheGenerationPromptLeavesOpen) {
   EXPECT_EQ(chat.assistant[1].message, 4);
   // A generation prompt after the last answer is not part of it.
   EXPECT_EQ(answers(chat_template, two_turns(),
-                    {.add_generation_prompt = true, .tools = {}, .variables = {}, .now = {}}),
+                    {.add_generation_prompt = true, .tools = {}, .variables = {}, .now = {}, .limits = {}}),
             (Strings{"First.<|im_end|>", "Second.<|im_end|>"}));
 }
 
@@ -131,8 +131,9 @@ TEST(ChatTemplateAnswers, MarksInMacros) {
 
 TEST(ChatTemplateNamed, Chatml) {
   ChatTemplate chat_template = load_chat_template("chatml", "no-such-folder");
-  EXPECT_EQ(chat_template.render(two_turns(),
-                                 {.add_generation_prompt = true, .tools = {}, .variables = {}, .now = {}}),
+  EXPECT_EQ(chat_template.render(
+                two_turns(),
+                {.add_generation_prompt = true, .tools = {}, .variables = {}, .now = {}, .limits = {}}),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nOne?<|im_end|>\n"
             "<|im_start|>assistant\nFirst.<|im_end|>\n<|im_start|>user\nTwo?<|im_end|>\n"
             "<|im_start|>assistant\nSecond.<|im_end|>\n<|im_start|>assistant\n");

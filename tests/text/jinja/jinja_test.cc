@@ -31,7 +31,7 @@ std::string error_of(const std::string& source, jinja::Limits limits = {}) {
 
 void expect_error(const std::string& source, const std::string& part) {
   // The default limits are for people's patience; a test needs less.
-  std::string error = error_of(source, {.steps = 200'000, .text_bytes = 10'000'000, .depth = 500});
+  std::string error = error_of(source, {.steps = 200'000, .bytes = 10'000'000, .depth = 500});
   EXPECT_NE(error.find(part), std::string::npos) << source.substr(0, 200) << " -> " << error;
 }
 
@@ -119,13 +119,14 @@ TEST(JinjaLimits, ObjectsMayReferToThemselves) {
 }
 
 TEST(JinjaText, SplitsLikePython) {
-  using Strings = std::vector<std::string>;
-  EXPECT_EQ(jinja::split("a\u3000b \t c", {}, -1), (Strings{"a", "b", "c"}));
-  EXPECT_EQ(jinja::split("  a  b  c  ", {}, 1), (Strings{"a", "b  c  "}));
-  EXPECT_EQ(jinja::split_from_right("  a  b  c  ", {}, 1), (Strings{"  a  b", "c"}));
-  EXPECT_EQ(jinja::split_from_right(" a b ", {}, 0), (Strings{" a b"}));
-  EXPECT_EQ(jinja::split("", {}, -1), Strings{});
-  EXPECT_EQ(jinja::split("", ",", -1), Strings{""});
+  EXPECT_EQ(run("{{ 'a\u3000b \t c'.split() }}"), "['a', 'b', 'c']");
+  EXPECT_EQ(run("{{ '  a  b  c  '.split(none, 1) }}"), "['a', 'b  c  ']");
+  EXPECT_EQ(run("{{ '  a  b  c  '.split(none, 0) }}"), "['a  b  c  ']");
+  EXPECT_EQ(run("{{ '  a  b  c  '.rsplit(none, 1) }}"), "['  a  b', 'c']");
+  EXPECT_EQ(run("{{ ' a b '.rsplit(none, 0) }}"), "[' a b']");
+  EXPECT_EQ(run("{{ ''.split() }}{{ '   '.rsplit(none, 0) }}"), "[][]");
+  EXPECT_EQ(run("{{ ''.split(',') }}{{ 'aXXbXc'.rsplit('XX') }}{{ 'XXX'.rsplit('XX') }}"),
+            "['']['a', 'bXc']['X', '']");
   EXPECT_EQ(jinja::count_characters("a\xFF\xE2\x82"), 4);  // each byte that is no UTF-8 counts
 }
 
