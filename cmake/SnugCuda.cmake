@@ -1,7 +1,9 @@
 # The CUDA backend: how the .cu files of src/backend/cuda are compiled, and the programs that need a card.
 
-set(SNUG_CUDA_ARCHITECTURES "75;80;86;89;90a;120" CACHE STRING
-  "Compute capabilities to build for (90a: Hopper with its own instructions); the last one also as PTX")
+# As CMake writes them: "80" is machine code and PTX, "86-real" machine code alone. The driver compiles PTX for cards
+# that have no machine code here: that of 80 for every card since Ampere, that of 120 for those to come.
+set(SNUG_CUDA_ARCHITECTURES "75-real;80;86-real;89-real;90a-real;100-real;103-real;120" CACHE STRING
+  "Compute capabilities to build for (90a: Hopper with its own instructions); NN-real: without PTX")
 if(NOT CMAKE_CUDA_COMPILER)
   find_program(nvcc nvcc HINTS /usr/local/cuda/bin)
   if(NOT nvcc)
@@ -29,10 +31,12 @@ function(snug_cuda_kernels target)
   target_sources(${target} PRIVATE ${kernels})
   set(targets)
   foreach(architecture IN LISTS SNUG_CUDA_ARCHITECTURES)
-    list(APPEND targets "-gencode=arch=compute_${architecture},code=sm_${architecture}")
-    set(newest ${architecture})
+    string(REGEX REPLACE "-real$" "" capability "${architecture}")
+    list(APPEND targets "-gencode=arch=compute_${capability},code=sm_${capability}")
+    if(capability STREQUAL architecture)
+      list(APPEND targets "-gencode=arch=compute_${capability},code=compute_${capability}")
+    endif()
   endforeach()
-  list(APPEND targets "-gencode=arch=compute_${newest},code=compute_${newest}")
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:${targets};--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>")
   # Private: the layers above are compiled as without CUDA, and share their compiler cache.

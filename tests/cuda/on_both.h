@@ -9,37 +9,17 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "base/error.h"
+#include "cuda/card.h"
 #include "support/run_ops.h"
 #include "support/values.h"
 
 namespace snug {
-
-// One backend for the whole test program: opening a card takes a second. Null where there is none.
-inline CudaBackend* shared_card() {
-  static std::string problem;
-  static std::unique_ptr<CudaBackend> backend = [] {
-    try {
-      return std::make_unique<CudaBackend>();
-    } catch (const Error& error) {
-      problem = error.what();
-      std::fprintf(stderr, "no card: %s\n", problem.c_str());
-      return std::unique_ptr<CudaBackend>();
-    }
-  }();
-  return backend.get();
-}
 
 inline std::byte* shared_arena() {
   constexpr int64_t kArenaBytes = int64_t{512} << 20;
   static std::byte* arena = shared_card()->allocate_arena(Home::device, kArenaBytes);
   return arena;
 }
-
-#define SKIP_WITHOUT_CARD()                             \
-  if (shared_card() == nullptr) {                       \
-    GTEST_SKIP() << "there is no card on this machine"; \
-  }
 
 // OpRunner's counterpart on the card: buffers lie in the arena with guard bytes between them.
 class CardRunner {

@@ -15,12 +15,13 @@ struct Units {
   double tf32_products;
   double fp32;
 };
-constexpr std::array<Units, 6> kUnits = {{
+constexpr std::array<Units, 7> kUnits = {{
     {75, 1024, 0, 128},
     {80, 2048, 1024, 128},
     {86, 1024, 512, 256},
     {89, 1024, 512, 256},
     {90, 4096, 2048, 256},
+    {100, 8192, 4096, 256},
     {120, 1024, 512, 256},
 }};
 

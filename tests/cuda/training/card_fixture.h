@@ -1,27 +1,13 @@
 // TrainFixture's counterpart on the card.
 #pragma once
 
-#include <string>
 #include <utility>
 
 #include "backend/cuda/cuda_backend.h"
-#include "base/error.h"
+#include "cuda/card.h"
 #include "support/train_fixture.h"
 
 namespace snug {
-
-// "" if there is a card, else why not.
-inline std::string no_card() {
-  static const std::string problem = [] {
-    try {
-      CudaBackend backend;
-      return std::string();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-  }();
-  return problem;
-}
 
 class CardFixture : public FixtureOn<CudaBackend> {
  public:

@@ -46,10 +46,7 @@ void train_until_the_card_fails(const std::filesystem::path& output) {
 
 // In a process of its own: after such an error it cannot use the card any more.
 TEST(CudaRunFaultsDeathTest, AnErrorInMidRunLeavesWholeFiles) {
-  std::string problem = no_card();
-  if (!problem.empty()) {
-    GTEST_SKIP() << problem;
-  }
+  SKIP_WITHOUT_CARD();
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   std::filesystem::path output = std::filesystem::temp_directory_path() / "snug_card_fault";
   std::filesystem::remove_all(output);

@@ -25,10 +25,7 @@ std::vector<double> losses(const Recipe& recipe, bool graphs) {
 }
 
 TEST(CudaGraphs, ChangeNoBit) {
-  std::string problem = no_card();
-  if (!problem.empty()) {
-    GTEST_SKIP() << problem;
-  }
+  SKIP_WITHOUT_CARD();
   Recipe recipe = reference_recipe(reference_folder("gqa_untied"));
   recipe.training.learning_rate = 1e-2;
   recipe.training.per_device_train_batch_size = 2;

@@ -50,12 +50,7 @@ LossAndGradients run_reference(Fixture& fixture, const std::filesystem::path& fo
 
 class CudaModel : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
-    std::string problem = no_card();
-    if (!problem.empty()) {
-      GTEST_SKIP() << problem;
-    }
-  }
+  void SetUp() override { SKIP_WITHOUT_CARD(); }
 };
 
 TEST_P(CudaModel, LossAndEveryGradientOfHuggingFace) {
@@ -124,10 +119,7 @@ class CudaCurve : public testing::TestWithParam<std::string> {};
 
 // fp32 to its rounding; bf16 and fp16 about as near as they can be, with and without fp32 states.
 TEST_P(CudaCurve, FiftyStepsOfHuggingFace) {
-  std::string problem = no_card();
-  if (!problem.empty()) {
-    GTEST_SKIP() << problem;
-  }
+  SKIP_WITHOUT_CARD();
   struct Case {
     DType dtype;
     DType states;
@@ -154,10 +146,7 @@ INSTANTIATE_TEST_SUITE_P(References, CudaCurve, testing::ValuesIn(reference_case
                          name_of_case);
 
 TEST(CudaTraining, FollowsTheCurveOfPeft) {
-  std::string problem = no_card();
-  if (!problem.empty()) {
-    GTEST_SKIP() << problem;
-  }
+  SKIP_WITHOUT_CARD();
   std::filesystem::path folder = reference_folder("lora");
   Json reference = read_json(folder / "steps.json");
   Recipe recipe = reference_recipe(reference_folder("gqa_untied"));

@@ -18,10 +18,7 @@ void expect_equal_plans(const Plan& planned, const Plan& real, const std::string
 }
 
 TEST(CudaPlan, IsTheOneMadeWithoutACard) {
-  std::string problem = no_card();
-  if (!problem.empty()) {
-    GTEST_SKIP() << problem;
-  }
+  SKIP_WITHOUT_CARD();
   CudaBackend card;
   PlannedCard planned;
   for (const char* model : {"Qwen/Qwen2.5-7B-Instruct", "google/flan-t5-base", "Qwen/Qwen3-0.6B",
@@ -46,10 +43,7 @@ TEST(CudaPlan, IsTheOneMadeWithoutACard) {
 
 // The arena is taken and filled by a run of every phase, not only planned.
 TEST(CudaPlan, IsWhatACardAllocates) {
-  std::string problem = no_card();
-  if (!problem.empty()) {
-    GTEST_SKIP() << problem;
-  }
+  SKIP_WITHOUT_CARD();
   for (const std::string& name : reference_cases_with("curve.json")) {
     Recipe recipe = curve_recipe(name);
     recipe.model.dtype = DType::bf16;

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Compiles the CUDA backend, the program and the card's tests for one architecture, which takes the toolkit but no
+# card, and runs the tests. Where there is a card they must use it (SNUG_REQUIRE_CARD=1); where there is none they
+# skip, and it is checked that the switch would not let them.
+#
+#   tools/test_cuda.sh [JOBS]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=${1:-$(nproc)}
+build=build/cuda-check
+
+if ! command -v nvcc >/dev/null && [[ ! -x /usr/local/cuda/bin/nvcc ]]; then
+  echo "cuda: NOT CHECKED: there is no nvcc here, so the CUDA backend was not compiled"
+  exit 0
+fi
+cmake --preset cuda-check --log-level=WARNING -DSNUG_WERROR="${SNUG_WERROR:-OFF}" >/dev/null
+cmake --build $build -j "$jobs" --target snug test_cuda test_cuda_training
+
+if compgen -G '/dev/nvidia[0-9]*' >/dev/null || [[ -e /dev/dxg ]]; then
+  export SNUG_REQUIRE_CARD=1
+  for program in test_cuda test_cuda_training; do
+    $build/$program --gtest_brief=1
+  done
+  echo "cuda: compiled, and tested on the card"
+  exit 0
+fi
+for program in test_cuda test_cuda_training; do
+  $build/$program --gtest_brief=1 >/dev/null
+  if SNUG_REQUIRE_CARD=1 $build/$program --gtest_brief=1 >/dev/null 2>&1; then
+    echo "cuda: $program passes with SNUG_REQUIRE_CARD=1 although there is no card" >&2
+    exit 1
+  fi
+done
+echo "cuda: compiled; NOT TESTED: there is no card here, so the card's tests skipped"
