@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -87,6 +88,22 @@ std::string chat_text(const GenerateArguments& arguments) {
   return load_chat_template(arguments.chat_template, arguments.model).render(messages, options);
 }
 
+// Without a template there is no place for a system message: it would be left out without a word.
+void require_chat(const GenerateArguments& arguments) {
+  if (arguments.chat) {
+    return;
+  }
+  for (const auto& [option, value] :
+       {std::pair("--system", &arguments.system), std::pair("--chat-template", &arguments.chat_template)}) {
+    if (!value->empty()) {
+      throw bad_input(fmt::format(
+          "{} is \"{}\", but without --chat there is no conversation to put it in: add --chat, or write the "
+          "text into --prompt",
+          option, printable(*value, 60)));
+    }
+  }
+}
+
 Prompt make_prompt(const GenerateArguments& arguments, const Tokenizer& tokenizer, const ModelSpec& spec) {
   if (spec.has_encoder()) {
     if (arguments.chat) {
@@ -144,6 +161,7 @@ void write_logits(Executor& executor, const Prompt& prompt, const std::vector<in
 }
 
 int generate_command(GenerateArguments arguments) {
+  require_chat(arguments);
   LocatedModel model = locate_model_files(arguments.model);
   const ModelSpec& spec = model.spec;
   arguments.model = model.folder;

@@ -47,6 +47,15 @@ TEST(Cli, ManyThreadsGenerateTheSame) {
   EXPECT_EQ(generate("512").output, two.output);
 }
 
+TEST(Cli, WhatOnlyAConversationHasNeedsOne) {
+  for (const char* option : {"--system", "--chat-template"}) {
+    CommandResult result = run_snug({"generate", kModel, "--prompt", "Once", option, "chatml"});
+    EXPECT_EQ(result.exit_code, 2) << option;
+    EXPECT_NE(result.errors.find(std::string(option) + " is \"chatml\""), std::string::npos) << result.errors;
+    EXPECT_NE(result.errors.find("add --chat"), std::string::npos) << result.errors;
+  }
+}
+
 TEST(Cli, InspectJsonHasItsKeys) {
   Json json = json_output(run_snug({"inspect", kModel, "--rank", "16", "--json"}));
   EXPECT_EQ(json["parameters"], 1796160);

@@ -49,14 +49,17 @@ void take_memory_and_time_away() {
   setrlimit(RLIMIT_CPU, &seconds);
 }
 
-// What is said of the template in a process of its own: on its standard error.
-[[noreturn]] void report_error(const std::string& source) {
+// In a process of its own: ends with 0 if the template is refused for what it costs. Else its standard error says
+// what happened.
+[[noreturn]] void expect_refusal(const std::string& source) {
   take_memory_and_time_away();
   try {
     run(source);
   } catch (const Error& error) {
     std::fputs(error.what(), stderr);
-    std::exit(error.kind() == ErrorKind::bad_input ? 0 : 1);
+    std::string_view said = error.what();
+    bool refused = said.starts_with("t.jinja:") && said.ends_with("; it may be damaged or hostile.");
+    std::exit(refused && error.kind() == ErrorKind::bad_input ? 0 : 1);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "not counted: %s", error.what());
     std::exit(1);
@@ -81,8 +84,7 @@ class JinjaBomb : public testing::TestWithParam<fs::path> {};
 
 TEST_P(JinjaBomb, EndsInAnErrorWithinItsStepsAndBytes) {
   std::string source = read_text_file(GetParam());
-  EXPECT_EXIT(report_error(source), testing::ExitedWithCode(0),
-              "t.jinja:[0-9]+:[0-9]+: the template .* for one conversation; it may be damaged or hostile");
+  EXPECT_EXIT(expect_refusal(source), testing::ExitedWithCode(0), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Corpus, JinjaBomb, testing::ValuesIn(bombs()),
