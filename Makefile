@@ -13,12 +13,12 @@ FUZZ_CORPUS ?= .cache/fuzz
 setup = ./tools/setup.sh
 configure = cmake --preset $(1) --log-level=WARNING -DSNUG_WERROR=$(SNUG_WERROR) $(2) >/dev/null
 build = cmake --build build/$(1) -j $(JOBS)
-# libgomp's threads spin while they wait by default, which starves the other test programs on few cores.
-ctest = OMP_WAIT_POLICY=passive ctest --test-dir build/$(1) --output-on-failure --no-tests=error -j $(JOBS)
+ctest = ctest --test-dir build/$(1) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build cuda bundle demo test test-debug test-slow bench format lint fuzz fuzz-long clean help
+.PHONY: build cuda bundle demo test test-cores test-debug test-threads test-cuda test-slow bench format lint fuzz \
+  fuzz-long clean help
 
 build:  ## build/release/snug (the default)
 	@$(setup) build
@@ -49,6 +49,24 @@ test-debug:  ## the fast tests under AddressSanitizer and UndefinedBehaviorSanit
 	@$(call configure,debug,-DSNUG_TESTS=ON)
 	@$(call build,debug)
 	@$(call ctest,debug) -LE slow
+
+test-cores:  ## the numeric tests with the matrix kernels of other processors
+	@$(setup) build test
+	@$(call configure,release,-DSNUG_TESTS=ON)
+	@$(call build,release) --target test_backend test_exec test_train
+	@./tools/test_cores.sh build/release
+
+# What threads do is in these three: the pool, the kernels on it, tokenizing, and preparing the next step.
+# ThreadSanitizer's memory layout does not go with much randomisation of addresses, hence setarch.
+test-threads:  ## the tests of threaded code under ThreadSanitizer
+	@$(setup) build test
+	@$(call configure,threads)
+	@$(call build,threads) --target test_base test_backend test_data
+	@setarch $(shell uname -m) -R $(call ctest,threads) -R '^(base|backend|data)$$'
+
+test-cuda:  ## build the CUDA backend for one architecture and run the card's tests, where there is a card
+	@$(setup) build test
+	@./tools/test_cuda.sh $(JOBS)
 
 test-slow:  ## the tests that take minutes
 	@$(setup) build test

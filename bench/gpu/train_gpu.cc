@@ -317,8 +317,9 @@ int run(int argc, char** argv) {
   }
   std::string recompute;
   auto plan_start = std::chrono::steady_clock::now();
-  Plan plan = make_bench_plan(arguments, recipe, spec,
-                              card ? static_cast<const Device&>(*card) : PlannedCard(), recompute);
+  PlannedCard planned;
+  const Device& device = card ? static_cast<const Device&>(*card) : planned;
+  Plan plan = make_bench_plan(arguments, recipe, spec, device, recompute);
   double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - plan_start).count();
   DType dtype = run_dtype(recipe, spec);
   SpeedEstimate estimate = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
