@@ -2,6 +2,8 @@
 // memory than any machine has; they are seeds of the fuzz harness too.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -49,23 +51,34 @@ void take_memory_and_time_away() {
   setrlimit(RLIMIT_CPU, &seconds);
 }
 
-// In a process of its own: ends with 0 if the template is refused for what it costs. Else its standard error says
-// what happened.
-[[noreturn]] void expect_refusal(const std::string& source) {
+// 0 if the template is refused for what it costs; else standard error says what happened.
+int run_with_little(const std::string& source) {
   take_memory_and_time_away();
+  std::string said = "it was rendered";
   try {
     run(source);
   } catch (const Error& error) {
-    std::fputs(error.what(), stderr);
-    std::string_view said = error.what();
-    bool refused = said.starts_with("t.jinja:") && said.ends_with("; it may be damaged or hostile.");
-    std::exit(refused && error.kind() == ErrorKind::bad_input ? 0 : 1);
+    said = error.what();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "not counted: %s", error.what());
-    std::exit(1);
+    said = std::string("not counted: ") + error.what();
   }
-  std::fputs("rendered", stderr);
-  std::exit(1);
+  if (said.starts_with("t.jinja:") && said.ends_with("; it may be damaged or hostile.")) {
+    return 0;
+  }
+  std::fprintf(stderr, "%s\n", said.c_str());
+  return 1;
+}
+
+// How a process of its own ends, as wait() says it. (A death test would do, but Oniguruma's library brings a
+// regcomp of its own, which gtest then calls for the C library's.)
+int status_of_a_process_for(const std::string& source) {
+  pid_t child = fork();
+  if (child == 0) {
+    std::_Exit(run_with_little(source));
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
 }
 
 std::vector<fs::path> bombs() {
@@ -83,8 +96,7 @@ std::vector<fs::path> bombs() {
 class JinjaBomb : public testing::TestWithParam<fs::path> {};
 
 TEST_P(JinjaBomb, EndsInAnErrorWithinItsStepsAndBytes) {
-  std::string source = read_text_file(GetParam());
-  EXPECT_EXIT(expect_refusal(source), testing::ExitedWithCode(0), "");
+  EXPECT_EQ(status_of_a_process_for(read_text_file(GetParam())), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Corpus, JinjaBomb, testing::ValuesIn(bombs()),
