@@ -16,11 +16,11 @@ check_model() {
   local settings=(--json --set "model.path=$model" --set model.dtype=fp32 "$@")
   local prompt=(--dtype fp32 --prompt "Log: fox, river, lantern" --max-new-tokens 5)
 
-  "$snug" train recipes/ship_log.yml "${settings[@]}" --set "output_dir=$work/adapter" >/dev/null
+  "$snug" train recipes/ship_log.yml "${settings[@]}" --set "output_dir=$work/adapter" --overwrite >/dev/null
   "$snug" generate "$model" --adapter "$work/adapter" "${prompt[@]}" --logits "$work/adapter.json" >/dev/null
   "$python" tools/check_adapter.py "$model" "$work/adapter" "$work/adapter.json"
 
-  "$snug" train recipes/ship_log.yml "${settings[@]}" --set lora=null --set "output_dir=$work/model" >/dev/null
+  "$snug" train recipes/ship_log.yml "${settings[@]}" --set lora=null --set "output_dir=$work/model" --overwrite >/dev/null
   "$snug" generate "$work/model" "${prompt[@]}" --logits "$work/model.json" >/dev/null
   "$python" tools/check_adapter.py "$work/model" - "$work/model.json"
 }

@@ -29,7 +29,7 @@ say "3. What fine-tuning it will take, to the byte, before anything is loaded"
 run plan recipes/ship_log.yml --memory 2GB
 
 say "4. Fine-tuning with LoRA: three words in, a ship's log out"
-run train recipes/ship_log.yml --memory 2GB
+run train recipes/ship_log.yml --memory 2GB --overwrite
 
 say "5. The same prompts, with the adapter"
 for prompt in "${prompts[@]}"; do

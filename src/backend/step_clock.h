@@ -1,5 +1,9 @@
 // What steps leave behind for the steps after them: the loss scale, and how many updates were made. It lives
 // with the parameters, so that no step waits for the host to decide. All counts start at 0.
+//
+// The learning rate follows the updates, not the steps. How many were made only the clock knows, so the host
+// gives a step the rates of all updates that it may turn out to be: a ring, in which update u has place
+// u % (size of the ring).
 #pragma once
 
 #include <cstdint>
@@ -34,9 +38,10 @@ struct StepClock {
     }
   }
 
+  static constexpr int64_t kLargestExponent = 24;
+
  private:
   static constexpr int64_t kFirstExponent = 16;
-  static constexpr int64_t kLargestExponent = 24;
   static constexpr int64_t kStepsToGrow = 2000;
 };
 static_assert(sizeof(StepClock) == 4 * sizeof(int64_t));
@@ -53,8 +58,8 @@ constexpr float bias_correction(double beta, int64_t updates) {
 // A row of the history: what the host reads of a step when it is due.
 struct StepRecord {
   double loss_sum = 0;
-  double gradient_norm = 0;  // of the scaled loss
-  double loss_scale = 1;
+  double gradient_norm = 0;  // not finite: the update was skipped
+  double learning_rate = 0;
 };
 static_assert(sizeof(StepRecord) == 3 * sizeof(double));
 

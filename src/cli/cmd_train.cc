@@ -1,56 +1,59 @@
 // snug train RECIPE
 #include <fmt/format.h>
 
-#include <csignal>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/launcher.h"
 #include "cli/make_backend.h"
+#include "cli/run_signals.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "io/atomic_file.h"
 #include "io/printable.h"
 #include "model/locate.h"
 #include "plan/fit.h"
-#include "plan/plan_json.h"
 #include "plan/speed.h"
 #include "recipe/parse.h"
+#include "report/console.h"
 #include "report/data_progress.h"
 #include "report/data_report.h"
 #include "report/plan_report.h"
 #include "report/progress.h"
+#include "train/run_folder.h"
 
 namespace snug {
 namespace {
 
-volatile std::sig_atomic_t stop_requested = 0;
-
-// The first interrupt ends the run after its step and saves; the second ends the process.
-extern "C" void on_interrupt(int signal_number) {
-  stop_requested = 1;
-  std::signal(signal_number, SIG_DFL);
-}
-
 void print_data(const RunData& data, const DataSection& section, const Style& style) {
-  fmt::print("  {}    {}\n", style.dim("data"), printable_lines(describe(data.train)));
+  say(fmt::format("  {}    {}\n", style.dim("data"), printable_lines(describe(data.train))));
   if (data.eval) {
-    fmt::print("  {}    {}\n", style.dim("eval"), printable_lines(describe(*data.eval)));
+    say(fmt::format("  {}    {}\n", style.dim("eval"), printable_lines(describe(*data.eval))));
   }
-  fmt::print("{}", data_warning_lines(data, section, style));
+  say(data_warning_lines(data, section, style));
 }
 
 int report_misfit(const Plan& plan, const std::vector<Alternative>& alternatives) {
-  fmt::print(stderr, "{}", does_not_fit_report(plan, alternatives, Style::for_stderr()));
+  say(does_not_fit_report(plan, alternatives, Style::for_stderr()), stderr);
   return kExitDoesNotFit;
 }
 
-int train_command(const RecipeArguments& arguments, const DeviceArguments& device, bool json) {
+struct TrainArguments {
+  RecipeArguments recipe;
+  DeviceArguments device;
+  bool json = false;
+  bool overwrite = false;
+};
+
+int train_command(const TrainArguments& given) {
+  const RecipeArguments& arguments = given.recipe;
+  bool json = given.json;
   refuse_several_ranks();
+  outlive_write_signals();
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
   LocatedModel model = locate_model_files(recipe.model.path);
   const ModelSpec& spec = model.spec;
-  std::unique_ptr<Backend> chosen = make_backend(device);
+  std::unique_ptr<Backend> chosen = make_backend(given.device);
   Backend& backend = *chosen;
   Style style = Style::for_stdout();
   // If not even the smallest batches fit, there is no need to read the data.
@@ -58,11 +61,11 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
   if (Plan least = plan_training(recipe, spec, backend, least_limits); !least.fits()) {
     Plan plan = plan_training(recipe, spec, backend);
     if (!json) {
-      fmt::print("{}\n", plan_report(plan, recipe, spec, describe_device(backend, device), style));
+      say(plan_report(plan, recipe, spec, describe_device(backend, given.device), style) + "\n");
     }
     return report_misfit(plan, find_alternatives(recipe, spec, backend));
   }
-  require_writable_folder(recipe.output_dir);
+  RunFolder folder({.folder = recipe.output_dir, .model_folder = model.folder, .overwrite = given.overwrite});
   TrainInputs inputs = [&] {
     DataProgressLine progress;
     return read_train_inputs(recipe, model, [&](const DataProgress& now) { progress.show(now); });
@@ -73,47 +76,36 @@ int train_command(const RecipeArguments& arguments, const DeviceArguments& devic
                                           backend.rates(run_dtype(recipe, spec)));
   if (!json) {
     print_data(inputs.data, recipe.data, style);
-    fmt::print("{}{}\n", plan_report(plan, recipe, spec, describe_device(backend, device), style),
-               speed_report(expected, style));
+    say(plan_report(plan, recipe, spec, describe_device(backend, given.device), style) +
+        speed_report(expected, style) + "\n");
   }
   if (!plan.fits()) {
     return report_misfit(plan, find_alternatives(recipe, spec, backend, limits));
   }
-  write_file_atomically(std::filesystem::path(recipe.output_dir) / "plan.json",
-                        plan_to_json(plan).dump(2) + "\n");
-
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  catch_stop_signals();
   TrainProgress progress(recipe.logging.logging_steps, json, stop_requested);
-  TrainSummary summary = train(inputs, plan, backend, progress);
-  if (json) {
-    fmt::print("{}", read_text_file(std::filesystem::path(recipe.output_dir) / "summary.json"));
-  } else {
-    fmt::print("{}", progress.finished(summary, expected, recipe.output_dir));
-  }
-  return kExitOk;
+  TrainSummary summary = train(inputs, plan, backend, progress, folder);
+  say(json ? read_text_file(folder.file("summary.json"))
+           : progress.finished(summary, expected, recipe.output_dir));
+  return summary.interrupted ? kExitStopped : kExitOk;
 }
 
 }  // namespace
 
 void add_train_command(CLI::App& app, Action& action) {
-  struct Options {
-    RecipeArguments recipe;
-    DeviceArguments device;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train by a recipe; writes the adapter or the model");
   add_recipe_arguments(*command, options->recipe);
   add_device_arguments(*command, options->device);
   command->add_flag("--json", options->json, "Print the summary as JSON at the end, and nothing before");
+  command->add_flag("--overwrite", options->overwrite,
+                    "Remove the files of an earlier run in output_dir (those that its manifest.json lists)");
   command->footer(
-      "\nCtrl-C ends the run after the current step and keeps what was learned.\n"
+      "\nCtrl-C (SIGINT, SIGTERM, SIGHUP, SIGUSR1) ends the run after the current step and keeps what was\n"
+      "learned: exit code 4. A second one ends it at once.\n"
       "\nExamples:\n  snug train recipes/ship_log.yml\n"
       "  snug train recipes/ship_log.yml --memory 2GB --set training.max_steps=20 --set output_dir=runs/try");
-  command->callback([options, &action] {
-    action = [options] { return train_command(options->recipe, options->device, options->json); };
-  });
+  command->callback([options, &action] { action = [options] { return train_command(*options); }; });
 }
 
 }  // namespace snug

@@ -12,6 +12,7 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitEnvironment = 1;
 inline constexpr int kExitBadInput = 2;
 inline constexpr int kExitDoesNotFit = 3;
+inline constexpr int kExitStopped = 4;  // by a signal; what was learned is saved
 
 // Set by the callback of the command that was chosen.
 using Action = std::function<int()>;

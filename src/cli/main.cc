@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/version.h"
 #include "io/printable.h"
+#include "report/console.h"
 #include "report/terminal.h"
 
 namespace {
@@ -28,7 +29,8 @@ constexpr const char* kFooter =
     "  snug plan recipes/ship_log.yml --memory 24GB does it fit? (exit code 3: no)\n"
     "  snug train recipes/ship_log.yml --set training.learning_rate=1e-4\n"
     "  snug generate models/tiny-story --adapter runs/ship_log --prompt \"Log: fox, river, lantern\"\n"
-    "\nExit codes: 0 fine, 1 the machine failed (disk full, no permission), 2 bad input, 3 does not fit.";
+    "\nExit codes: 0 fine, 1 the machine failed (disk full, no permission), 2 bad input, 3 does not fit,\n"
+    "4 stopped by a signal, with what was learned saved.";
 
 bool processor_is_supported() {
 #if defined(__x86_64__)
@@ -39,7 +41,8 @@ bool processor_is_supported() {
 }
 
 int report_error(const std::string& message, int code) {
-  fmt::print(stderr, "{} {}\n", snug::Style::for_stderr().bad("error:"), snug::printable_lines(message));
+  snug::say(fmt::format("{} {}\n", snug::Style::for_stderr().bad("error:"), snug::printable_lines(message)),
+            stderr);
   return code;
 }
 

@@ -92,13 +92,14 @@ Program build_update(const Program& train, const TrainingSection& training) {
   BufferId norm = builder.persistent("metrics.gradient_norm", DType::f32, {fixed(1)}, Role::batch);
   builder.append(OpKind::gradient_norm, "gradient_norm", lists.gradients, {norm});
 
-  BufferId learning_rate = builder.input("learning_rate", DType::f32, {fixed(1)});
+  BufferId learning_rates = builder.input("learning_rates", DType::f64, {fixed(kHistorySteps)});
   BufferId clock = builder.persistent(kClockBuffer, DType::i64, {fixed(4)}, Role::optimizer_states);
   BufferId scalars = builder.temporary("scalars", DType::f32, {fixed(4)});
   BufferId loss_sum = builder.persistent("metrics.loss_sum", DType::f64, {fixed(1)}, Role::batch);
   BufferId history =
       builder.persistent(kHistoryBuffer, DType::f64, {fixed(kHistorySteps), fixed(3)}, Role::batch);
-  builder.append(OpKind::close_step, "close_step", {learning_rate, norm}, {clock, scalars, loss_sum, history},
+  builder.append(OpKind::close_step, "close_step", {learning_rates, norm},
+                 {clock, scalars, loss_sum, history},
                  StepAttributes{training.adam_beta1, training.adam_beta2, computes_in_fp16(train)});
 
   std::vector<BufferId> inputs = std::move(lists.gradients);

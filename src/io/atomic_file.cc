@@ -22,46 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// `wanted_bytes`: how many bytes more were to be written, or 0 where that is not the question.
-Error write_error(int cause, const fs::path& path, std::string_view action, int64_t wanted_bytes = 0) {
-  std::string reason = std::strerror(cause);
-  switch (cause) {
-    case ENOSPC:
-    case EDQUOT:
-      reason = fmt::format(
-          "{}: {} more bytes ({}) wanted; free space, or write to another folder (output_dir; data.cache_dir "
-          "for tokens)",
-          cause == ENOSPC ? "disk full" : "disk quota used up", wanted_bytes, format_bytes(wanted_bytes));
-      break;
-    case EFBIG:
-      reason = fmt::format(
-          "{} more bytes ({}) make the file larger than this file system or the limit on file sizes "
-          "(ulimit -f) allows; raise the limit or write to another folder (output_dir; data.cache_dir for "
-          "tokens)",
-          wanted_bytes, format_bytes(wanted_bytes));
-      break;
-    case EROFS:
-      reason =
-          "the file system is read-only; write to another folder (output_dir; data.cache_dir for tokens)";
-      break;
-    case EACCES:
-    case EPERM:
-      reason =
-          "permission denied; allow writing there, or write to another folder (output_dir; data.cache_dir "
-          "for tokens)";
-      break;
-    case ENOTDIR:
-    case EEXIST:
-      reason =
-          "part of the path is a file, not a folder; write to another folder (output_dir; data.cache_dir for "
-          "tokens)";
-      break;
-    default:
-      break;
-  }
-  return environment_error(fmt::format("{}: {}: {}", path.string(), action, reason));
-}
-
 void create_folders(const fs::path& folder) {
   std::error_code status;
   fs::create_directories(folder, status);
@@ -73,11 +33,13 @@ void create_folders(const fs::path& folder) {
   }
 }
 
+constexpr std::string_view kPartialSuffix = ".partial";
+
 // A name that no other process and no other file of this one uses: hidden, beside the target.
 fs::path temporary_name(const fs::path& target) {
   static std::atomic<unsigned> counter{0};
   return target.parent_path() /
-         fmt::format(".{}.{}-{}.partial", target.filename().string(), ::getpid(), counter++);
+         fmt::format(".{}.{}-{}{}", target.filename().string(), ::getpid(), counter++, kPartialSuffix);
 }
 
 int create_exclusively(const fs::path& path) {
@@ -121,7 +83,46 @@ fs::path folder_of(const fs::path& target) {
 
 }  // namespace
 
-void write_fully(int descriptor, int64_t offset, std::span<const std::byte> bytes, const fs::path& path) {
+Error write_error(int cause, const fs::path& path, std::string_view action, int64_t wanted_bytes) {
+  std::string reason = std::strerror(cause);
+  switch (cause) {
+    case ENOSPC:
+    case EDQUOT:
+      reason = fmt::format(
+          "{}: {} more bytes ({}) wanted; free space, or write to another folder (output_dir; data.cache_dir "
+          "for tokens)",
+          cause == ENOSPC ? "disk full" : "disk quota used up", wanted_bytes, format_bytes(wanted_bytes));
+      break;
+    case EFBIG:
+      reason = fmt::format(
+          "{} more bytes ({}) make the file larger than this file system or the limit on file sizes "
+          "(ulimit -f) allows; raise the limit or write to another folder (output_dir; data.cache_dir for "
+          "tokens)",
+          wanted_bytes, format_bytes(wanted_bytes));
+      break;
+    case EROFS:
+      reason =
+          "the file system is read-only; write to another folder (output_dir; data.cache_dir for tokens)";
+      break;
+    case EACCES:
+    case EPERM:
+      reason =
+          "permission denied; allow writing there, or write to another folder (output_dir; data.cache_dir "
+          "for tokens)";
+      break;
+    case ENOTDIR:
+    case EEXIST:
+      reason =
+          "part of the path is a file, not a folder; write to another folder (output_dir; data.cache_dir for "
+          "tokens)";
+      break;
+    default:
+      break;
+  }
+  return environment_error(fmt::format("{}: {}: {}", path.string(), action, reason));
+}
+
+int try_write_fully(int descriptor, int64_t offset, std::span<const std::byte>& bytes) {
   while (!bytes.empty()) {
     ssize_t written = ::pwrite(descriptor, bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) {
@@ -129,11 +130,17 @@ void write_fully(int descriptor, int64_t offset, std::span<const std::byte> byte
     }
     if (written <= 0) {
       // 0 for a request that is not empty: no progress is possible, which only a full device explains.
-      throw write_error(written == 0 ? ENOSPC : errno, path, "cannot be written",
-                        static_cast<int64_t>(bytes.size()));
+      return written == 0 ? ENOSPC : errno;
     }
     bytes = bytes.subspan(static_cast<size_t>(written));
     offset += written;
+  }
+  return 0;
+}
+
+void write_fully(int descriptor, int64_t offset, std::span<const std::byte> bytes, const fs::path& path) {
+  if (int cause = try_write_fully(descriptor, offset, bytes); cause != 0) {
+    throw write_error(cause, path, "cannot be written", static_cast<int64_t>(bytes.size()));
   }
 }
 
@@ -217,6 +224,16 @@ void write_file_atomically(const fs::path& target, std::string_view text) {
   AtomicFile file(target);
   file.write(text);
   file.commit();
+}
+
+void remove_partial_files(const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.ends_with(kPartialSuffix)) {
+      fs::remove(entry.path(), ignored);
+    }
+  }
 }
 
 std::string read_text_file(const fs::path& path, int64_t max_bytes) {

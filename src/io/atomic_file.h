@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+
 namespace snug {
 
 class AtomicFile {
@@ -44,8 +46,19 @@ std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes 
 // Throws now, and not hours later, if files cannot be created in `folder` (which is created if missing).
 void require_writable_folder(const std::filesystem::path& folder);
 
-// Writes all of `bytes` at `offset`, through interruptions and short writes. `path` names the file in the
-// error. For AtomicFile and its tests.
+// Removes what killed processes had begun to write in a folder that no other process is writing to.
+void remove_partial_files(const std::filesystem::path& folder);
+
+// What a failed write means and what helps. `wanted_bytes`: how many bytes more were to be written, or 0
+// where that is not the question.
+Error write_error(int cause, const std::filesystem::path& path, std::string_view action,
+                  int64_t wanted_bytes = 0);
+
+// Writes all of `bytes` at `offset`, through interruptions and short writes. Returns 0, or the errno for
+// which it gave up; `bytes` are then those that are left.
+int try_write_fully(int descriptor, int64_t offset, std::span<const std::byte>& bytes);
+
+// The same, or throws; `path` names the file in the error. For AtomicFile and its tests.
 void write_fully(int descriptor, int64_t offset, std::span<const std::byte> bytes,
                  const std::filesystem::path& path);
 

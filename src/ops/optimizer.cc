@@ -23,7 +23,7 @@ std::string check_close_step(const Program& program, const Op& op) {
   if (history == nullptr || history->dims.size() != 2) {
     return "needs a history of rows";
   }
-  return find_mismatch({{"learning_rate", input_of(program, op, 0), {fixed(1)}},
+  return find_mismatch({{"learning_rates", input_of(program, op, 0), {history->dims[0]}},
                         {"norm", input_of(program, op, 1), {fixed(1)}},
                         {"clock", output_of(program, op, 0), {fixed(4)}},
                         {"scalars", output_of(program, op, 1), {fixed(4)}},

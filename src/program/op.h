@@ -46,7 +46,7 @@ enum class OpKind : uint8_t {
   fill,                       // -> each output = value
   scale_loss,                 // share[1], clock[4] -> scale[1] = share * the loss scale
   gradient_norm,              // gradients... -> norm[1]
-  close_step,                 // learning_rate[1], norm[1] -> clock[4], scalars[4], loss_sum[1] = 0,
+  close_step,                 // learning_rates[steps], norm[1] -> clock[4], scalars[4], loss_sum[1] = 0,
                               //   history[steps,3]: one row is written
   adamw,  // gradients (n), scalars[4], norm[1], random[2]? = seed, step -> parameters (n),
           //   first moments (n), second moments (n), compute copies (n)?; the

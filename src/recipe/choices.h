@@ -45,10 +45,15 @@ inline constexpr std::array<Choice<OnBadRow>, 2> kOnBadRow = {{
     {"skip", OnBadRow::skip},
 }};
 
-inline constexpr std::array<Choice<Schedule>, 3> kSchedules = {{
+inline constexpr std::array<Choice<Schedule>, 8> kSchedules = {{
     {"linear", Schedule::linear},
     {"cosine", Schedule::cosine},
+    {"cosine_with_restarts", Schedule::cosine_with_restarts},
+    {"cosine_with_min_lr", Schedule::cosine_with_min_lr},
+    {"polynomial", Schedule::polynomial},
+    {"inverse_sqrt", Schedule::inverse_sqrt},
     {"constant", Schedule::constant},
+    {"constant_with_warmup", Schedule::constant_with_warmup},
 }};
 
 inline constexpr std::array<Choice<DType>, 2> kOptimizerStates = {{

@@ -127,7 +127,6 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "not needed: what does not fit is known before the run; snug plan says what would"},
     {"gradient_accumulation grad_accum", "write training.gradient_accumulation_steps"},
     {"lr", "write training.learning_rate"},
-    {"lr_scheduler_kwargs", "not there: training.lr_scheduler_type takes no settings of its own"},
     {"lr_scheduler scheduler", "write training.lr_scheduler_type"},
     {"embedding_learning_rate loraplus_lr_ratio lora_plus_lr_ratio",
      "not there: one training.learning_rate for all"},
@@ -184,7 +183,8 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
     {"report_to run_name wandb_project wandb_entity wandb_name wandb_run_id use_wandb use_tensorboard "
      "mlflow_tracking_uri comet_project_name trackio_space_id trackio_bucket_id trackio_static_space_id",
      "not there: trackers; metrics.jsonl in output_dir has every logged step"},
-    {"output output_path save_path overwrite_output_dir", "write output_dir"},
+    {"output output_path save_path", "write output_dir"},
+    {"overwrite_output_dir", "give --overwrite on the command line; output_dir is where the run writes"},
     {"save_steps save_strategy save_total_limit saves_per_epoch save_only_model save_on_each_node "
      "save_safetensors enable_jit_checkpoint checkpoint_every",
      "not there yet: checkpoints; output_dir gets the result at the end, and when the run is interrupted"},

@@ -80,6 +80,14 @@ std::string allowed_text(const std::vector<std::string>& names) {
   return text;
 }
 
+std::string allowed_text(std::span<const NamedNumber> names) {
+  std::string text = "a map of numbers:";
+  for (const NamedNumber& number : names) {
+    text += fmt::format("{} {}", number.name == names.front().name ? "" : ",", number.name);
+  }
+  return text;
+}
+
 bool is_null(const YamlNode& node) {
   return node.value->kind == YamlValue::Kind::null;
 }
@@ -103,6 +111,30 @@ std::optional<BadValue> read_number(const YamlNode& node, const NumberRange& ran
     return bad(node);
   }
   out = *number;
+  return std::nullopt;
+}
+
+std::optional<BadValue> read_numbers(const YamlNode& node, std::span<const NamedNumber> names,
+                                     NumberMap& out) {
+  if (!is_null(node) && node.value->kind != YamlValue::Kind::map) {
+    return bad(node);
+  }
+  NumberMap numbers;
+  const std::vector<YamlNode>& items = node.value->items;
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    const std::string& name = items[i].value->text;
+    auto found = std::find_if(names.begin(), names.end(),
+                              [&](const NamedNumber& known) { return known.name == name; });
+    if (found == names.end() || numbers.contains(name)) {
+      return bad(items[i]);
+    }
+    double number = 0;
+    if (std::optional<BadValue> wrong = read_number(items[i + 1], found->range, number)) {
+      return wrong;
+    }
+    numbers.emplace(name, number);
+  }
+  out = std::move(numbers);
   return std::nullopt;
 }
 

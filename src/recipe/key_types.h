@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +28,12 @@ struct NumberRange {
   bool low_included = true;
   double high = std::numeric_limits<double>::infinity();
   bool high_included = true;
+};
+
+// A number with a name, one of several that a key holds.
+struct NamedNumber {
+  std::string_view name;
+  NumberRange range;
 };
 
 inline constexpr NumberRange kAboveZero = {.low_included = false};
@@ -53,6 +61,12 @@ std::optional<BadValue> read_size(const YamlNode& node, std::optional<int64_t>& 
 std::optional<BadValue> read_dtype(const YamlNode& node, std::optional<DType>& out);
 // The index of the name; a misspelt one gets the nearest.
 std::optional<BadValue> read_choice(const YamlNode& node, const std::vector<std::string>& names, size_t& out);
+
+// A map from some of `names` to numbers.
+using NumberMap = std::map<std::string, double, std::less<>>;
+std::optional<BadValue> read_numbers(const YamlNode& node, std::span<const NamedNumber> names,
+                                     NumberMap& out);
+std::string allowed_text(std::span<const NamedNumber> names);
 
 // A byte count in the largest unit that states it exactly: "24GB", "512MiB", "1000001B".
 std::string exact_size(int64_t bytes);
@@ -87,6 +101,21 @@ RecipeKey number_key(std::string_view name, NumberRange range, Field field, std:
   RecipeKey key{.name = name, .allowed = allowed_text(range), .example = std::move(example), .help = help};
   key.read = [=](const YamlNode& node, Recipe& recipe) { return read_number(node, range, field(recipe)); };
   key.print = [=](const Recipe& recipe) { return Json(field(recipe)); };
+  return key;
+}
+
+// Numbers by name, all of them optional.
+template <typename Names, typename Field>
+RecipeKey numbers_key(std::string_view name, const Names& names, Field field, std::string example,
+                      std::string_view help) {
+  RecipeKey key{.name = name, .allowed = allowed_text(names), .example = std::move(example), .help = help};
+  key.read = [field, &names](const YamlNode& node, Recipe& recipe) {
+    return read_numbers(node, names, field(recipe));
+  };
+  key.print = [=](const Recipe& recipe) {
+    const NumberMap& numbers = field(recipe);
+    return numbers.empty() ? Json::object() : Json(numbers);
+  };
   return key;
 }
 

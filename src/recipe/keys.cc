@@ -6,6 +6,7 @@
 
 #include "recipe/choices.h"
 #include "recipe/key_types.h"
+#include "recipe/scheduler_kwargs.h"
 
 namespace snug {
 namespace {
@@ -179,11 +180,18 @@ void add_training(std::vector<RecipeKey>& keys) {
   keys.push_back(choice_key(
       "training.lr_scheduler_type", kSchedules,
       [](auto& recipe) -> auto& { return recipe.training.lr_scheduler_type; },
-      "How the learning rate goes down after the warm-up."));
+      "How the learning rate goes down after the warm-up, as transformers' schedulers of these names do it. "
+      "Counted are the updates that were made: an update that is skipped does not advance it."));
+  keys.push_back(numbers_key(
+      "training.lr_scheduler_kwargs", kSchedulerKwargs,
+      [](auto& recipe) -> auto& { return recipe.training.lr_scheduler_kwargs; }, "{min_lr: 1e-6}",
+      "Further numbers of the schedule: num_cycles (cosine: 0.5, with restarts: 1), min_lr or min_lr_rate "
+      "(cosine_with_min_lr, which needs one of them), power and lr_end (polynomial: 1 and 1e-7), timescale "
+      "(inverse_sqrt: the warm-up's steps, or 10000)."));
   keys.push_back(integer_key(
       "training.warmup_steps", {0, kMaxSteps},
       [](auto& recipe) -> auto& { return recipe.training.warmup_steps; },
-      "Steps over which the learning rate rises from 0."));
+      "Steps over which the learning rate rises from 0; no more than the run has."));
   keys.push_back(number_key(
       "training.warmup_ratio", kZeroToOne, [](auto& recipe) -> auto& { return recipe.training.warmup_ratio; },
       "0.03", "The same as a share of all steps; used where warmup_steps is 0."));

@@ -14,6 +14,7 @@
 #include "io/atomic_file.h"
 #include "io/printable.h"
 #include "recipe/keys.h"
+#include "recipe/scheduler_kwargs.h"
 #include "recipe/suggest.h"
 #include "recipe/yaml_tree.h"
 
@@ -240,6 +241,8 @@ void check_together(const YamlSource& source, Reading& reading) {
   refuse(
       !data.prompt_template.empty() && data.format != DataFormat::automatic,
       "data.prompt_template says what a row holds, and data.format says so too: leave data.format at auto");
+  std::string schedule_problem = find_schedule_problem(recipe.training);
+  refuse(!schedule_problem.empty(), schedule_problem);
 }
 
 void throw_if_any(const YamlSource& source, const std::vector<std::string>& problems) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -76,7 +77,17 @@ struct DataSection {
   std::string cache_dir;          // of the tokens; "": beside the data
 };
 
-enum class Schedule { linear, cosine, constant };
+// Transformers' schedulers, under its names.
+enum class Schedule {
+  linear,
+  cosine,
+  cosine_with_restarts,
+  cosine_with_min_lr,
+  polynomial,
+  inverse_sqrt,
+  constant,
+  constant_with_warmup,
+};
 
 struct TrainingSection {
   double num_train_epochs = 3;
@@ -86,6 +97,7 @@ struct TrainingSection {
   int64_t gradient_accumulation_steps = 1;
   double learning_rate = 5e-5;
   Schedule lr_scheduler_type = Schedule::linear;
+  std::map<std::string, double, std::less<>> lr_scheduler_kwargs;  // recipe/scheduler_kwargs.h
   int64_t warmup_steps = 0;
   double warmup_ratio = 0;  // used where warmup_steps is 0
   double weight_decay = 0;

@@ -33,7 +33,8 @@ std::string absolute_path(const std::string& path) {
   return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
 }
 
-Recipe with_absolute_inputs(Recipe recipe) {
+// A recipe that is read from anywhere means the same.
+Recipe with_absolute_paths(Recipe recipe) {
   for (DataFile& file : recipe.data.train_file) {
     file.path = absolute_path(file.path);
   }
@@ -41,7 +42,11 @@ Recipe with_absolute_inputs(Recipe recipe) {
     file = absolute_path(file);
   }
   recipe.data.cache_dir = absolute_path(recipe.data.cache_dir);
-  std::error_code ignored;  // an unreadable place is not a model folder
+  recipe.output_dir = absolute_path(recipe.output_dir);
+  std::error_code ignored;  // an unreadable place is no file and no model folder
+  if (std::filesystem::is_regular_file(recipe.data.chat_template, ignored)) {
+    recipe.data.chat_template = absolute_path(recipe.data.chat_template);
+  }
   if (std::filesystem::is_directory(recipe.model.path, ignored)) {
     recipe.model.path = absolute_path(recipe.model.path);
   }
@@ -91,7 +96,7 @@ Json recipe_to_json(const Recipe& recipe) {
 
 std::string recipe_to_yaml(const Recipe& recipe) {
   std::string text;
-  Json document = recipe_to_json(with_absolute_inputs(recipe));
+  Json document = recipe_to_json(with_absolute_paths(recipe));
   for (const auto& [name, value] : document.items()) {
     if (!value.is_object()) {
       text += fmt::format("{}: {}\n", name, yaml_value(value));

@@ -8,8 +8,8 @@
 
 namespace snug {
 
-// Every key, defaults included. Paths of inputs are made absolute, because the text is written beside a run's
-// outputs and must mean the same there.
+// Every key, defaults included. Paths are made absolute, because the text is written beside a run's outputs
+// and must mean the same there, whoever reads it from wherever.
 std::string recipe_to_yaml(const Recipe& recipe);
 
 // The same sections and keys, with the paths as they are. "lora" is null for full fine-tuning.

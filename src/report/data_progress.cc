@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/bytes.h"
 #include "io/printable.h"
+#include "report/console.h"
 
 namespace snug {
 namespace {
@@ -21,8 +21,7 @@ constexpr double kFileSeconds = 30;
 
 DataProgressLine::~DataProgressLine() {
   if (line_shown_) {
-    fmt::print(stderr, "\r\x1b[K");
-    std::fflush(stderr);
+    say("\r\x1b[K", stderr);
   }
 }
 
@@ -57,12 +56,11 @@ void DataProgressLine::show(const DataProgress& progress) {
     line += fmt::format("  {} left", format_duration(left));
   }
   if (style_.enabled()) {
-    fmt::print(stderr, "\r\x1b[K{}", line);
+    say("\r\x1b[K" + line, stderr);
     line_shown_ = true;
   } else {
-    fmt::print(stderr, "{}\n", line);
+    say(line + "\n", stderr);
   }
-  std::fflush(stderr);
 }
 
 }  // namespace snug

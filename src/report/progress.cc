@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <utility>
 
 #include "base/bytes.h"
 #include "io/printable.h"
+#include "report/console.h"
 
 namespace snug {
 namespace {
@@ -17,15 +18,15 @@ constexpr size_t kCurvePoints = 2000;
 
 }  // namespace
 
-TrainProgress::TrainProgress(int64_t logging_steps, bool quiet, const volatile std::sig_atomic_t& stop)
+TrainProgress::TrainProgress(int64_t logging_steps, bool quiet, std::function<bool()> should_stop)
     : logging_steps_(std::max<int64_t>(logging_steps, 1)),
       quiet_(quiet),
-      stop_(stop),
+      should_stop_(std::move(should_stop)),
       style_(Style::for_stdout()) {}
 
 void TrainProgress::clear_line() {
   if (line_shown_) {
-    fmt::print("\r\x1b[K");
+    say("\r\x1b[K");
     line_shown_ = false;
   }
 }
@@ -33,8 +34,7 @@ void TrainProgress::clear_line() {
 void TrainProgress::on_stage(const std::string& text) {
   if (!quiet_) {
     clear_line();
-    fmt::print("  {}\n", style_.dim(printable_lines(text)));
-    std::fflush(stdout);
+    say(fmt::format("  {}\n", style_.dim(printable_lines(text))));
   }
 }
 
@@ -62,12 +62,16 @@ void TrainProgress::on_step(const StepMetrics& metrics) {
                   metrics.total_steps, metrics.loss, metrics.gradient_norm, metrics.learning_rate,
                   format_count(static_cast<int64_t>(smoothed_speed_)), format_duration(left));
   if (style_.enabled()) {
-    fmt::print("\r\x1b[K{}", line);
+    say("\r\x1b[K" + line);
     line_shown_ = true;
   } else {
-    fmt::print("{}\n", line);
+    say(line + "\n");
   }
-  std::fflush(stdout);
+}
+
+void TrainProgress::on_warning(const std::string& text) {
+  clear_line();
+  say(fmt::format("  {} {}\n", Style::for_stderr().bad("warning:"), printable_lines(text)), stderr);
 }
 
 void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
@@ -75,9 +79,8 @@ void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
     return;
   }
   clear_line();
-  fmt::print("  {} step {}: loss {:.4f} over {} targets\n", style_.bold("evaluation"), metrics.step,
-             metrics.loss, format_count(metrics.targets));
-  std::fflush(stdout);
+  say(fmt::format("  {} step {}: loss {:.4f} over {} targets\n", style_.bold("evaluation"), metrics.step,
+                  metrics.loss, format_count(metrics.targets)));
 }
 
 std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEstimate& expected,
@@ -96,13 +99,18 @@ std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEsti
         100 * smoothed_speed_ / expected.ceiling_tokens_per_second(),
         format_count(static_cast<int64_t>(expected.tokens_per_second())));
   }
+  if (summary.skipped_updates() > 0) {
+    text += fmt::format("  {} of {} updates were skipped, as their gradients were not finite\n",
+                        format_count(summary.skipped_updates()), format_count(summary.steps));
+  }
   text += fmt::format("  loss   {:.4f} → {:.4f}", summary.first_loss, summary.last_loss);
   if (!summary.evaluations.empty()) {
     text += fmt::format(", evaluation {:.4f}", summary.evaluations.back().loss);
   }
   text += fmt::format("\n  memory {} planned, {} allocated, {} used\n", format_count(summary.planned_bytes),
                       format_count(summary.allocated_bytes), format_count(summary.peak_used_bytes));
-  return text + fmt::format("  saved  {}\n", output_dir);
+  return text + (summary.updates > 0 ? fmt::format("  saved  {}\n", output_dir)
+                                     : "  nothing was learned yet, so nothing is saved\n");
 }
 
 }  // namespace snug

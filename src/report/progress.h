@@ -1,8 +1,8 @@
 // The run as it goes: one line that is rewritten on a terminal, a line per logged step elsewhere.
 #pragma once
 
-#include <csignal>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,13 +15,14 @@ namespace snug {
 
 class TrainProgress : public TrainObserver {
  public:
-  // `quiet` prints nothing (for --json). `stop` is set by a signal handler.
-  TrainProgress(int64_t logging_steps, bool quiet, const volatile std::sig_atomic_t& stop);
+  // `quiet` prints nothing but warnings, on the error stream (for --json).
+  TrainProgress(int64_t logging_steps, bool quiet, std::function<bool()> should_stop);
 
   void on_stage(const std::string& text) override;
   void on_step(const StepMetrics& metrics) override;
   void on_evaluation(const EvaluationMetrics& metrics) override;
-  bool should_stop() override { return stop_ != 0; }
+  void on_warning(const std::string& text) override;
+  bool should_stop() override { return should_stop_(); }
 
   // Loss curve and totals, once the run is over; the speed beside what was expected, if that is known.
   std::string finished(const TrainSummary& summary, const SpeedEstimate& expected,
@@ -32,7 +33,7 @@ class TrainProgress : public TrainObserver {
 
   int64_t logging_steps_;
   bool quiet_;
-  const volatile std::sig_atomic_t& stop_;
+  std::function<bool()> should_stop_;
   Style style_;
   bool line_shown_ = false;
   double seconds_ = 0;

@@ -1,33 +1,40 @@
 // Appending rows.
 #include "train/metrics_file.h"
 
-#include <fmt/format.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <span>
 
-#include "base/error.h"
+#include "io/atomic_file.h"
 
 namespace snug {
 
 MetricsFile::MetricsFile(const std::filesystem::path& path)
-    : path_(path), file_(std::fopen(path.c_str(), "w")) {
-  if (file_ == nullptr) {
-    throw environment_error(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(errno)));
+    : descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), path_(path) {
+  if (descriptor_ < 0) {
+    throw write_error(errno, path, "cannot be created");
   }
 }
 
 MetricsFile::~MetricsFile() {
-  std::fclose(file_);
+  ::close(descriptor_);
 }
 
-void MetricsFile::append(const Json& row) {
+bool MetricsFile::append(const Json& row) {
   std::string line = row.dump() + "\n";
-  bool written = std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0;
-  if (!written) {
-    throw environment_error(fmt::format("{}: cannot be written: {}; free some space and start the run again",
-                                        path_.string(), std::strerror(errno)));
+  std::span<const std::byte> left = std::as_bytes(std::span(line));
+  int cause = try_write_fully(descriptor_, bytes_, left);
+  if (cause == 0) {
+    bytes_ += static_cast<int64_t>(line.size());
+    return true;
   }
+  problem_ = write_error(cause, path_, "cannot be written", static_cast<int64_t>(left.size())).what();
+  ++rows_lost_;
+  // Half a line may have been written; if it cannot be cut off, the next row covers it.
+  [[maybe_unused]] int ignored = ::ftruncate(descriptor_, bytes_);
+  return false;
 }
 
 }  // namespace snug

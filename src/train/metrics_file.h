@@ -1,8 +1,9 @@
 // metrics.jsonl: one line a logged step or evaluation, readable while the run goes on.
 #pragma once
 
-#include <cstdio>
+#include <cstdint>
 #include <filesystem>
+#include <string>
 
 #include "io/json.h"
 
@@ -15,12 +16,18 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  // Throws environment_error if the line does not reach the file whole.
-  void append(const Json& row);
+  // False if the line does not reach the file: it is left out as a whole, and the next one may succeed. A run
+  // is not ended for that.
+  bool append(const Json& row);
+  const std::string& problem() const { return problem_; }  // of the last row that was left out
+  int64_t rows_lost() const { return rows_lost_; }
 
  private:
+  int descriptor_ = -1;
   std::filesystem::path path_;
-  std::FILE* file_ = nullptr;
+  int64_t bytes_ = 0;  // of whole lines
+  std::string problem_;
+  int64_t rows_lost_ = 0;
 };
 
 }  // namespace snug

@@ -11,11 +11,16 @@
 #include "compile/phases.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "text/tokenizer/tokenizer.h"
 #include "train/shards.h"
 #include "train/weights.h"
 
 namespace snug {
 namespace {
+
+constexpr const char* kAdapterWeights = "adapter_model.safetensors";
+constexpr const char* kAdapterConfig = "adapter_config.json";
+constexpr const char* kModelConfig = "config.json";
 
 // PEFT matches names and suffixes as snug does; "all-linear" is written out, as the suffixes of all modules.
 std::vector<std::string> targets_for_peft(const LoraSection& lora, const Plan& plan) {
@@ -39,6 +44,15 @@ std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>
   return entries;
 }
 
+// The files of a model's folder that go along with its weights as they are.
+std::vector<std::string> copied_files(const std::filesystem::path& source) {
+  std::vector<std::string> names = text_file_names();
+  std::erase_if(names, [&](const std::string& name) {
+    return name == kModelConfig || !std::filesystem::exists(source / name);
+  });
+  return names;
+}
+
 std::string hugging_face_name(DType dtype) {
   switch (dtype) {
     case DType::bf16:
@@ -56,7 +70,7 @@ void save_adapter(Executor& executor, const Recipe& recipe, const ModelSpec& spe
                   const std::filesystem::path& folder) {
   const LoraSection& lora = *recipe.lora;
   std::vector<StoredTensor> tensors = stored_tensors(executor.plan(), Role::adapters, true);
-  SafetensorsWriter writer(folder / "adapter_model.safetensors", entries_of(tensors));
+  SafetensorsWriter writer(folder / kAdapterWeights, entries_of(tensors));
   for (const StoredTensor& tensor : tensors) {
     save_tensor(executor, tensor, writer);
   }
@@ -74,7 +88,7 @@ void save_adapter(Executor& executor, const Recipe& recipe, const ModelSpec& spe
                  {"init_lora_weights", true},
                  {"modules_to_save", nullptr},
                  {"inference_mode", true}};
-  write_file_atomically(folder / "adapter_config.json", config.dump(2) + "\n");
+  write_file_atomically(folder / kAdapterConfig, config.dump(2) + "\n");
 }
 
 void save_model(Executor& executor, const std::filesystem::path& source,
@@ -82,25 +96,36 @@ void save_model(Executor& executor, const std::filesystem::path& source,
   std::vector<StoredTensor> tensors = stored_tensors(executor.plan(), Role::base_weights, false);
   write_shards(folder, entries_of(tensors),
                [&](size_t i, SafetensorsWriter& writer) { save_tensor(executor, tensors[i], writer); });
-  Json config = read_json(source / "config.json");
+  Json config = read_json(source / kModelConfig);
   const PhasePlan& load = executor.plan().phase(kLoadPhase);
   auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(),
                              [](const Buffer& buffer) { return !buffer.parts.empty(); });
   config[config.contains("dtype") ? "dtype" : "torch_dtype"] = hugging_face_name(weight->dtype);
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                           "generation_config.json", "tokenizer.model", "chat_template.jinja"}) {
-    std::error_code same;
-    bool is_source = std::filesystem::equivalent(source, folder, same);
-    if (std::filesystem::exists(source / name) && !is_source) {
-      write_file_atomically(folder / name, read_text_file(source / name));
-    }
+  for (const std::string& name : copied_files(source)) {
+    write_file_atomically(folder / name, read_text_file(source / name));
   }
   // Last, so that a folder with a config is a whole one.
-  write_file_atomically(folder / "config.json", config.dump(2) + "\n");
+  write_file_atomically(folder / kModelConfig, config.dump(2) + "\n");
+}
+
+std::vector<PlannedFile> result_files(const Plan& plan, const Recipe& recipe,
+                                      const std::filesystem::path& source) {
+  constexpr int64_t kConfigBytes = 4 << 10;
+  if (recipe.lora) {
+    auto tensors = entries_of(stored_tensors(plan, Role::adapters, true));
+    return {{kAdapterWeights, file_bytes(tensors)}, {kAdapterConfig, kConfigBytes}};
+  }
+  std::vector<PlannedFile> files = shard_files(entries_of(stored_tensors(plan, Role::base_weights, false)));
+  for (const std::string& name : copied_files(source)) {
+    files.push_back({name, static_cast<int64_t>(std::filesystem::file_size(source / name))});
+  }
+  auto config_bytes = static_cast<int64_t>(std::filesystem::file_size(source / kModelConfig));
+  files.push_back({kModelConfig, config_bytes + kConfigBytes});
+  return files;
 }
 
 LoraSection read_adapter_config(const std::filesystem::path& folder) {
-  std::filesystem::path file = folder / "adapter_config.json";
+  std::filesystem::path file = folder / kAdapterConfig;
   std::string path = file.string();
   if (!std::filesystem::exists(file)) {
     throw bad_input(

@@ -10,6 +10,11 @@ namespace snug {
 namespace {
 
 constexpr int64_t kLargestShardBytes = 5'000'000'000;  // Hugging Face's default
+constexpr const char* kIndexName = "model.safetensors.index.json";
+
+std::string shard_name(size_t shard, size_t count) {
+  return count == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, count);
+}
 
 // The first tensor of each shard, and the end.
 std::vector<size_t> shard_starts(const std::vector<SafetensorsWriter::Entry>& tensors) {
@@ -36,6 +41,32 @@ int64_t bytes_of(const SafetensorsWriter::Entry& tensor) {
   return elements * size_of(tensor.dtype);
 }
 
+int64_t file_bytes(const std::vector<SafetensorsWriter::Entry>& tensors) {
+  constexpr int64_t kEntryBytes = 200;  // of the header, beside the name
+  int64_t bytes = kEntryBytes;
+  for (const SafetensorsWriter::Entry& tensor : tensors) {
+    bytes += kEntryBytes + static_cast<int64_t>(tensor.name.size()) + bytes_of(tensor);
+  }
+  return bytes;
+}
+
+std::vector<PlannedFile> shard_files(const std::vector<SafetensorsWriter::Entry>& tensors) {
+  std::vector<size_t> starts = shard_starts(tensors);
+  size_t count = starts.size() - 1;
+  std::vector<PlannedFile> files;
+  int64_t index_bytes = 0;
+  for (size_t shard = 0; shard < count; ++shard) {
+    auto first = tensors.begin() + static_cast<std::ptrdiff_t>(starts[shard]);
+    auto last = tensors.begin() + static_cast<std::ptrdiff_t>(starts[shard + 1]);
+    files.push_back({shard_name(shard, count), file_bytes({first, last})});
+    index_bytes += 256 * (last - first);
+  }
+  if (count > 1) {
+    files.push_back({kIndexName, index_bytes});
+  }
+  return files;
+}
+
 void write_shards(const std::filesystem::path& folder, const std::vector<SafetensorsWriter::Entry>& tensors,
                   const std::function<void(size_t tensor, SafetensorsWriter& writer)>& write_data) {
   std::vector<size_t> starts = shard_starts(tensors);
@@ -43,8 +74,7 @@ void write_shards(const std::filesystem::path& folder, const std::vector<Safeten
   Json weight_map = Json::object();
   int64_t total = 0;
   for (size_t shard = 0; shard < count; ++shard) {
-    std::string name =
-        count == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, count);
+    std::string name = shard_name(shard, count);
     auto first = tensors.begin() + static_cast<std::ptrdiff_t>(starts[shard]);
     auto last = tensors.begin() + static_cast<std::ptrdiff_t>(starts[shard + 1]);
     SafetensorsWriter writer(folder / name, {first, last});
@@ -57,7 +87,7 @@ void write_shards(const std::filesystem::path& folder, const std::vector<Safeten
   }
   if (count > 1) {
     Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
-    write_file_atomically(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+    write_file_atomically(folder / kIndexName, index.dump(2) + "\n");
   }
 }
 

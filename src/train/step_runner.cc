@@ -2,6 +2,7 @@
 // asked for.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "backend/step_clock.h"
 #include "base/check.h"
@@ -31,6 +32,14 @@ int64_t targets_of(const std::vector<Batch>& micro_batches) {
 }
 
 }  // namespace
+
+bool StepResult::was_skipped() const {
+  return !std::isfinite(gradient_norm);
+}
+
+bool StepMetrics::was_skipped() const {
+  return !std::isfinite(gradient_norm);
+}
 
 StepRunner::StepRunner(Executor& executor, const TrainingSection& training)
     : executor_(executor), training_(training), scales_loss_(executor.has(kTrainPhase, "share")) {}
@@ -93,8 +102,11 @@ double StepRunner::accumulate_gradients(const std::vector<Batch>& micro_batches,
 void StepRunner::enqueue_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps) {
   SNUG_CHECK(!history_full(), "the results of earlier steps were not taken");
   enqueue_gradients(micro_batches, step);
-  auto rate = static_cast<float>(learning_rate(training_, step, total_steps));
-  executor_.write_values<float>(kUpdatePhase, "learning_rate", std::span(&rate, 1));
+  std::array<double, kHistorySteps> rates{};
+  for (int64_t update = updates_; update < updates_ + kHistorySteps; ++update) {
+    rates[static_cast<size_t>(update % kHistorySteps)] = learning_rate(training_, update, total_steps);
+  }
+  executor_.write_values<double>(kUpdatePhase, "learning_rates", rates);
   if (executor_.has(kUpdatePhase, "rounding_random")) {
     const std::array<int64_t, 2> random = {training_.seed, step};
     executor_.write_values<int64_t>(kUpdatePhase, "rounding_random", random);
@@ -113,7 +125,9 @@ std::vector<StepResult> StepRunner::take_results() {
     const StepRecord& record = history[static_cast<size_t>((steps_ - pending + i) % kHistorySteps)];
     results.push_back(
         {.loss = record.loss_sum / static_cast<double>(pending_targets_[static_cast<size_t>(i)]),
-         .gradient_norm = record.gradient_norm / record.loss_scale});
+         .gradient_norm = record.gradient_norm,
+         .learning_rate = record.learning_rate});
+    updates_ += results.back().was_skipped() ? 0 : 1;
   }
   pending_targets_.clear();
   return results;
@@ -124,12 +138,17 @@ StepResult StepRunner::run_step(const std::vector<Batch>& micro_batches, int64_t
   return take_results().back();
 }
 
-EvaluationMetrics StepRunner::evaluate(const Dataset& dataset, const BatchOptions& options) {
+EvaluationMetrics StepRunner::evaluate(const Dataset& dataset, const BatchOptions& options,
+                                       const std::function<bool()>& should_stop) {
   BatchSequence batches(dataset, options);
   EvaluationMetrics metrics;
   for (std::vector<Batch> step = batches.next_step(); !step.empty(); step = batches.next_step()) {
     run_micro_batch(kEvaluatePhase, step.front(), 1.0F);
     metrics.targets += step.front().target_count;
+    if (should_stop && should_stop()) {
+      metrics.complete = false;
+      break;
+    }
   }
   metrics.loss = loss_sum_and_reset() / static_cast<double>(std::max<int64_t>(metrics.targets, 1));
   return metrics;

@@ -4,18 +4,16 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cmath>
 
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
-#include "io/atomic_file.h"
-#include "recipe/write.h"
-#include "train/metrics_file.h"
-#include "train/output.h"
-#include "train/schedule.h"
+#include "recipe/scheduler_kwargs.h"
+#include "train/finite.h"
+#include "train/loss_watch.h"
+#include "train/run_output.h"
 #include "train/weights.h"
 
 namespace snug {
@@ -27,36 +25,62 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Why a first loss is not finite: before anything was learned, it is the weights or the format.
+std::string explain_first_loss(const TrainInputs& inputs) {
+  DType dtype = run_dtype(inputs.recipe, inputs.model.spec);
+  std::vector<std::string> names;
+  if (!inputs.recipe.model.from_scratch) {
+    names = tensors_not_finite(SafetensorsSet::open(inputs.model.folder), dtype);
+  }
+  std::string_view wider = dtype == DType::f32 ? "" : dtype == DType::f16 ? "bf16 or fp32" : "fp32";
+  if (!names.empty()) {
+    return fmt::format(
+        "{} of the tensors in {} hold NaN or infinities{}, {} first of all. The file is damaged or was "
+        "saved by a run that diverged: get it again{}",
+        names.size(), inputs.model.folder, wider.empty() ? "" : fmt::format(" in {}", name_of(dtype)),
+        names.front(), wider.empty() ? "" : fmt::format(", or try model.dtype: {}", wider));
+  }
+  return fmt::format("the weights are finite, so numbers overflow on the way in {}{}", name_of(dtype),
+                     wider.empty() ? "" : fmt::format(": try model.dtype: {}", wider));
+}
+
 class Trainer {
  public:
-  Trainer(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer)
+  Trainer(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer,
+          RunFolder& folder)
       : inputs_(inputs),
         recipe_(inputs.recipe),
-        folder_(inputs.recipe.output_dir),
+        folder_(folder.path()),
         observer_(observer),
+        output_(inputs, folder),
         executor_(plan, backend),
         runner_(executor_, recipe_.training),
+        watch_(inputs.model.spec.vocabulary, runner_.scales_loss()),
         batches_(inputs.data.train, training_batches(recipe_, inputs.data.train)) {}
 
   TrainSummary run() {
-    prepare_output();
-    load();
     summary_.total_steps = batches_.total_steps();
-    MetricsFile metrics(folder_ / "metrics.jsonl");
-    train_steps(metrics);
-    if (inputs_.data.eval && !evaluated_at_end()) {
-      evaluate(metrics);
+    std::string problem = find_warmup_problem(recipe_.training, summary_.total_steps);
+    if (!problem.empty()) {
+      throw bad_input(problem);
     }
-    save();
+    output_.begin(executor_.plan());
+    load();
+    train_steps();
+    // What was learned is brought to the disk before anything else can end the run.
+    if (summary_.updates > 0) {
+      observer_.on_stage(fmt::format("saving to {}", folder_.string()));
+      output_.save_result(executor_);
+    }
+    end_if_nothing_is_learned();
+    if (inputs_.data.eval && !summary_.interrupted && !evaluated_at_end()) {
+      evaluate();
+    }
+    finish();
     return summary_;
   }
 
  private:
-  void prepare_output() {
-    require_writable_folder(folder_);
-    write_file_atomically(folder_ / "recipe.yml", recipe_to_yaml(recipe_));
-  }
-
   void load() {
     auto seed = static_cast<uint64_t>(recipe_.training.seed);
     load_constants(executor_);
@@ -74,10 +98,11 @@ class Trainer {
     }
   }
 
-  void train_steps(MetricsFile& metrics) {
+  void train_steps() {
     Clock::time_point start = Clock::now();
     waiting_since_ = start;
-    while (!summary_.interrupted) {
+    summary_.interrupted = observer_.should_stop();
+    while (!summary_.interrupted && watch_.reason_to_stop().empty()) {
       std::vector<Batch> step = batches_.next_step();
       if (step.empty()) {
         break;
@@ -86,16 +111,16 @@ class Trainer {
       summary_.interrupted = observer_.should_stop();
       bool evaluation_due = inputs_.data.eval && is_multiple(summary_.steps, recipe_.training.eval_steps);
       if (results_due() || evaluation_due) {
-        record_results(metrics);
+        record_results();
         summary_.seconds = seconds_since(start);
       }
-      if (evaluation_due) {
-        evaluate(metrics);
+      if (evaluation_due && !summary_.interrupted && watch_.reason_to_stop().empty()) {
+        evaluate();
         waiting_since_ = Clock::now();
       }
     }
     if (!waiting_.empty()) {
-      record_results(metrics);
+      record_results();
       summary_.seconds = seconds_since(start);
     }
   }
@@ -112,13 +137,11 @@ class Trainer {
   }
 
   void enqueue(const std::vector<Batch>& step) {
-    int64_t index = summary_.steps;
-    runner_.enqueue_step(step, index, summary_.total_steps);
+    runner_.enqueue_step(step, summary_.steps, summary_.total_steps);
     StepMetrics row;
     row.step = ++summary_.steps;
     row.total_steps = summary_.total_steps;
     row.epoch = batches_.epoch();
-    row.learning_rate = learning_rate(recipe_.training, index, summary_.total_steps);
     for (const Batch& batch : step) {
       row.tokens += batch.tokens() + batch.source_tokens();
     }
@@ -126,49 +149,53 @@ class Trainer {
   }
 
   // Waits for the steps enqueued so far. Each is said to have taken its share of the time.
-  void record_results(MetricsFile& metrics) {
+  void record_results() {
     std::vector<StepResult> results = runner_.take_results();
     double seconds = seconds_since(waiting_since_) / static_cast<double>(results.size());
     for (size_t i = 0; i < results.size(); ++i) {
       StepMetrics& row = waiting_[i];
       row.loss = results[i].loss;
       row.gradient_norm = results[i].gradient_norm;
+      row.learning_rate = results[i].learning_rate;
       row.seconds = seconds;
-      if (!std::isfinite(row.loss)) {
-        throw bad_input(
-            fmt::format("the loss of step {} is {}: training has diverged. Lower training.learning_rate "
-                        "(now {}), or lengthen warm-up; nothing was saved",
-                        row.step, row.loss, recipe_.training.learning_rate));
-      }
-      record(row, metrics);
+      record(row);
     }
     waiting_.clear();
     waiting_since_ = Clock::now();
   }
 
-  void record(const StepMetrics& row, MetricsFile& metrics) {
+  void record(StepMetrics& row) {
+    summary_.updates += row.was_skipped() ? 0 : 1;
+    row.skipped_updates = row.step - summary_.updates;
     summary_.tokens += row.tokens;
     summary_.last_loss = row.loss;
     if (row.step == 1) {
       summary_.first_loss = row.loss;
     }
     if (is_logged(row.step)) {
-      metrics.append({{"step", row.step},
-                      {"epoch", row.epoch},
-                      {"loss", row.loss},
-                      {"grad_norm", row.gradient_norm},
-                      {"learning_rate", row.learning_rate},
-                      {"tokens", summary_.tokens},
-                      {"tokens_per_second", static_cast<double>(row.tokens) / std::max(row.seconds, 1e-9)}});
+      warn(output_.log_step(row, summary_.tokens));
     }
     observer_.on_step(row);
+    warn(watch_.see(row));
   }
 
-  void evaluate(MetricsFile& metrics) {
-    EvaluationMetrics row = runner_.evaluate(*inputs_.data.eval, evaluation_batches(recipe_));
+  void warn(const std::string& warning) {
+    if (!warning.empty()) {
+      summary_.warnings.push_back(warning);
+      observer_.on_warning(warning);
+    }
+  }
+
+  void evaluate() {
+    EvaluationMetrics row = runner_.evaluate(*inputs_.data.eval, evaluation_batches(recipe_),
+                                             [&] { return observer_.should_stop(); });
+    if (!row.complete) {
+      summary_.interrupted = true;
+      return;
+    }
     row.step = summary_.steps;
     summary_.evaluations.push_back(row);
-    metrics.append({{"step", row.step}, {"eval_loss", row.loss}, {"eval_targets", row.targets}});
+    warn(output_.log_evaluation(row));
     observer_.on_evaluation(row);
   }
 
@@ -176,44 +203,47 @@ class Trainer {
     return !summary_.evaluations.empty() && summary_.evaluations.back().step == summary_.steps;
   }
 
-  void save() {
-    observer_.on_stage(fmt::format("saving to {}", folder_.string()));
-    if (recipe_.lora) {
-      save_adapter(executor_, recipe_, inputs_.model.spec, folder_);
-    } else {
-      save_model(executor_, inputs_.model.folder, folder_);
-    }
-    const Plan& plan = executor_.plan();
-    for (int64_t bytes : plan.arena_bytes) {
+  void finish() {
+    for (int64_t bytes : executor_.plan().arena_bytes) {
       summary_.planned_bytes += bytes;
     }
     summary_.allocated_bytes = executor_.allocated_bytes();
     summary_.peak_used_bytes = executor_.touched_bytes();
-    Json evaluations = Json::array();
-    for (const EvaluationMetrics& row : summary_.evaluations) {
-      evaluations.push_back({{"step", row.step}, {"loss", row.loss}});
+    output_.finish(summary_, executor_.plan());
+  }
+
+  void end_if_nothing_is_learned() {
+    std::string reason = watch_.reason_to_stop();
+    if (reason.empty() && summary_.updates == 0 && summary_.steps > 0 && !summary_.interrupted) {
+      reason = fmt::format("the gradients of all {} steps were not finite", summary_.steps);
     }
-    Json summary = {{"steps", summary_.steps},
-                    {"total_steps", summary_.total_steps},
-                    {"interrupted", summary_.interrupted},
-                    {"first_loss", summary_.first_loss},
-                    {"last_loss", summary_.last_loss},
-                    {"evaluations", evaluations},
-                    {"tokens", summary_.tokens},
-                    {"seconds", summary_.seconds},
-                    {"trainable_parameters", plan.trainable_parameters},
-                    {"planned_bytes", summary_.planned_bytes},
-                    {"allocated_bytes", summary_.allocated_bytes},
-                    {"peak_used_bytes", summary_.peak_used_bytes}};
-    write_file_atomically(folder_ / "summary.json", summary.dump(2) + "\n");
+    if (reason.empty()) {
+      return;
+    }
+    if (summary_.updates == 0) {
+      throw bad_input(fmt::format(
+          "{}, and nothing was learned before: {}. Nothing was saved", reason,
+          watch_.loss_is_finite()
+              ? "numbers overflow in the backward pass; lower lora.lora_alpha, or try model.dtype: fp32"
+              : explain_first_loss(inputs_)));
+    }
+    summary_.stopped_because = reason;
+    finish();
+    throw bad_input(
+        fmt::format("{}: training has diverged. Lower training.learning_rate (now {}), or lengthen the "
+                    "warm-up. What the {} "
+                    "updates before it learned is in {}; test it before you use it",
+                    reason, recipe_.training.learning_rate, summary_.updates, folder_.string()));
   }
 
   const TrainInputs& inputs_;
   const Recipe& recipe_;
   std::filesystem::path folder_;
   TrainObserver& observer_;
+  RunOutput output_;
   Executor executor_;
   StepRunner runner_;
+  LossWatch watch_;
   BatchSequence batches_;
   TrainSummary summary_;
   std::vector<StepMetrics> waiting_;  // for their results
@@ -239,9 +269,10 @@ TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, c
   return {recipe, model, load_run_data(recipe, data_model(model), observer)};
 }
 
-TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer) {
+TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer,
+                   RunFolder& folder) {
   SNUG_CHECK(plan.fits(), "a plan that does not fit is not run");
-  return Trainer(inputs, plan, backend, observer).run();
+  return Trainer(inputs, plan, backend, observer, folder).run();
 }
 
 }  // namespace snug

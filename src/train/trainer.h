@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,19 +23,24 @@ struct StepMetrics {
   double loss = 0;  // mean over the targets of the step
   double gradient_norm = 0;
   double learning_rate = 0;
-  int64_t tokens = 0;  // of the step
-  double seconds = 0;  // of the step
+  int64_t skipped_updates = 0;  // so far, this one included
+  int64_t tokens = 0;           // of the step
+  double seconds = 0;           // of the step
+
+  bool was_skipped() const;  // gradients that are not finite change nothing
 };
 
 struct EvaluationMetrics {
   int64_t step = 0;
   double loss = 0;
   int64_t targets = 0;
+  bool complete = true;  // false: it was broken off
 };
 
 struct TrainSummary {
   int64_t steps = 0;
   int64_t total_steps = 0;
+  int64_t updates = 0;  // steps that changed the weights
   int64_t tokens = 0;
   double seconds = 0;
   double first_loss = 0;
@@ -44,6 +50,10 @@ struct TrainSummary {
   int64_t allocated_bytes = 0;
   int64_t peak_used_bytes = 0;
   bool interrupted = false;
+  std::string stopped_because;  // "" unless there was nothing to be learned any more
+  std::vector<std::string> warnings;
+
+  int64_t skipped_updates() const { return steps - updates; }
 };
 
 // How a run is followed from outside. Called on the training thread.
@@ -53,8 +63,11 @@ class TrainObserver {
   virtual void on_stage(const std::string& text) = 0;  // "loading weights", one line
   virtual void on_step(const StepMetrics& metrics) = 0;
   virtual void on_evaluation(const EvaluationMetrics& metrics) = 0;
+  virtual void on_warning(const std::string& text) = 0;
   virtual bool should_stop() = 0;  // asked after each step: finish the run early, keeping what was learned
 };
+
+class RunFolder;
 
 // What a run works on, read and checked before the memory is taken.
 struct TrainInputs {
@@ -69,14 +82,19 @@ DataModel data_model(const LocatedModel& model);
 TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, const DataObserver& observer);
 
 // Trains by `plan`, which must be of the same recipe and must fit. Writes the adapter (or the model),
-// metrics.jsonl, recipe.yml and summary.json to output_dir.
-TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer);
+// recipe.yml, plan.json, metrics.jsonl and summary.json to `folder`. Throws bad_input if nothing can be
+// learned; what was learned before is saved then.
+TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer,
+                   RunFolder& folder);
 
 // The loop's moves, also for tests: optimizer steps, and the mean loss over all batches. A backend that runs
 // ahead does steps without the host, which reads their results when it wants to know them.
 struct StepResult {
   double loss = 0;
-  double gradient_norm = 0;  // not finite: the update was skipped
+  double gradient_norm = 0;
+  double learning_rate = 0;
+
+  bool was_skipped() const;  // gradients that are not finite change nothing
 };
 class StepRunner {
  public:
@@ -91,8 +109,11 @@ class StepRunner {
   StepResult run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
   // Gradients of all micro-batches, times loss_scale(), without the update. Returns the mean loss.
   double accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step);
-  EvaluationMetrics evaluate(const Dataset& dataset, const BatchOptions& options);
+  // `should_stop` is asked after each batch.
+  EvaluationMetrics evaluate(const Dataset& dataset, const BatchOptions& options,
+                             const std::function<bool()>& should_stop = {});
   float loss_scale();  // waits
+  bool scales_loss() const { return scales_loss_; }
 
  private:
   double loss_sum_and_reset();
@@ -103,6 +124,7 @@ class StepRunner {
   const TrainingSection& training_;
   bool scales_loss_;
   int64_t steps_ = 0;
+  int64_t updates_ = 0;                   // among the steps whose results were taken
   std::vector<int64_t> pending_targets_;  // of each step whose result was not taken
 };
 

@@ -60,7 +60,7 @@ TEST(StepClock, BiasCorrectionsAreThoseOfTheFormula) {
 
 Program step_program(bool scales_loss) {
   Builder builder("step");
-  BufferId rate = builder.input("rate", DType::f32, {fixed(1)});
+  BufferId rates = builder.input("rates", DType::f64, {fixed(2)});
   BufferId norm = builder.input("norm", DType::f32, {fixed(1)});
   BufferId share = builder.input("share", DType::f32, {fixed(1)});
   BufferId clock = builder.persistent("clock", DType::i64, {fixed(4)}, Role::optimizer_states);
@@ -69,15 +69,16 @@ Program step_program(bool scales_loss) {
   BufferId history = builder.persistent("history", DType::f64, {fixed(2), fixed(3)}, Role::batch);
   BufferId scale = builder.temporary("scale", DType::f32, {fixed(1)});
   builder.append(OpKind::scale_loss, "scale", {share, clock}, {scale});
-  builder.append(OpKind::close_step, "close", {rate, norm}, {clock, scalars, loss_sum, history},
+  builder.append(OpKind::close_step, "close", {rates, norm}, {clock, scalars, loss_sum, history},
                  StepAttributes{.beta1 = 0.5, .beta2 = 0.75, .scales_loss = scales_loss});
   return builder.finish();
 }
 
-TEST(StepOps, SkippedStepsHalveTheScaleAndDoNotCountAsUpdates) {
+// Two rows: update u has the rate at u % 2.
+TEST(StepOps, SkippedStepsHalveTheScaleAndAdvanceNeitherUpdatesNorTheSchedule) {
   OpRunner runner(step_program(true));
   runner.set_ints("clock", {0, 0, 0, 0});
-  runner.set("rate", {0.25F});
+  runner.set_doubles("rates", {0.25, 0.125});
   runner.set("share", {0.125F});
   auto close = [&](float norm, double loss_sum) {
     runner.set("norm", {norm});
@@ -90,17 +91,20 @@ TEST(StepOps, SkippedStepsHalveTheScaleAndDoNotCountAsUpdates) {
   EXPECT_EQ(runner.get("scalars"), std::vector<float>({0.25F, 0.5F, 0.25F, 0x1p-16F}));
   close(std::numeric_limits<float>::infinity(), 20.0);
   EXPECT_EQ(runner.get_ints("clock"), std::vector<int64_t>({-1, 0, 1, 2}));
+  EXPECT_EQ(runner.get("scalars")[0], 0.125F);  // of the second update, which is not made yet
   close(5.0F, 30.0);
   EXPECT_EQ(runner.get("scale"), std::vector<float>({4096.0F}));
   // The second update, though the third step.
-  EXPECT_EQ(runner.get("scalars"), std::vector<float>({0.25F, 0.75F, 1 - 0.5625F, 0x1p-15F}));
-  // Two rows: the third step has taken the place of the first.
+  EXPECT_EQ(runner.get("scalars"), std::vector<float>({0.125F, 0.75F, 1 - 0.5625F, 0x1p-15F}));
+  // The third step has taken the place of the first.
   std::vector<float> history = runner.get("history");
   EXPECT_EQ(std::vector<float>(history.begin(), history.begin() + 3),
-            std::vector<float>({30.0F, 5.0F, 32768.0F}));
+            std::vector<float>({30.0F, 5.0F * 0x1p-15F, 0.125F}));
   EXPECT_EQ(history[3], 20.0F);
   EXPECT_TRUE(std::isinf(history[4]));
-  EXPECT_EQ(history[5], 65536.0F);
+  EXPECT_EQ(history[5], 0.125F);
+  close(1.0F, 40.0);
+  EXPECT_EQ(runner.get("scalars")[0], 0.25F);  // the third update: its place is the first one's
 }
 
 }  // namespace

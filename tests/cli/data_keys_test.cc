@@ -26,6 +26,9 @@ class DataKeys : public ::testing::Test {
   std::vector<std::string> arguments(const std::string& command, const std::vector<std::string>& settings,
                                      int64_t steps) const {
     std::vector<std::string> all = {command, kRecipe, "--json"};
+    if (command == "train") {
+      all.emplace_back("--overwrite");  // tests train several times
+    }
     std::vector<std::string> sets = {"output_dir=" + path("run"), "data.cache_dir=" + path("cache"),
                                      "training.eval_steps=0", "data.max_samples=48"};
     if (steps > 0) {

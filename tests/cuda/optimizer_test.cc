@@ -39,9 +39,10 @@ struct Pair {
     cpu.set_ints(name, values);
     card.set_ints(name, values);
   }
-  void set_double(const std::string& name, double value) {
-    cpu.set_double(name, value);
-    card.set_bytes(name, &value, sizeof value);
+  void set_double(const std::string& name, double value) { set_doubles(name, {value}); }
+  void set_doubles(const std::string& name, const std::vector<double>& values) {
+    cpu.set_doubles(name, values);
+    card.set_bytes(name, values.data(), static_cast<int64_t>(values.size() * sizeof(double)));
   }
   void run() {
     cpu.run();
@@ -111,7 +112,7 @@ TEST(CudaUpdate, Fp16CopiesAreTheRoundedMaster) {
 TEST(CudaUpdate, TheClockIsTheCpus) {
   SKIP_WITHOUT_CARD();
   Builder builder("step");
-  BufferId rate = builder.input("rate", DType::f32, {fixed(1)});
+  BufferId rates = builder.input("rates", DType::f64, {fixed(8)});
   BufferId norm = builder.input("norm", DType::f32, {fixed(1)});
   BufferId share = builder.input("share", DType::f32, {fixed(1)});
   BufferId clock = builder.persistent("clock", DType::i64, {fixed(4)}, Role::optimizer_states);
@@ -120,12 +121,12 @@ TEST(CudaUpdate, TheClockIsTheCpus) {
   BufferId history = builder.persistent("history", DType::f64, {fixed(8), fixed(3)}, Role::batch);
   BufferId scale = builder.temporary("scale", DType::f32, {fixed(1)});
   builder.append(OpKind::scale_loss, "scale", {share, clock}, {scale});
-  builder.append(OpKind::close_step, "close", {rate, norm}, {clock, scalars, loss_sum, history},
+  builder.append(OpKind::close_step, "close", {rates, norm}, {clock, scalars, loss_sum, history},
                  StepAttributes{.scales_loss = true});
   Program program = builder.finish();
   Pair pair(program);
   pair.set_ints("clock", {0, 0, 0, 0});
-  pair.set("rate", {1e-3F});
+  pair.set_doubles("rates", {1e-3, 9e-4, 8e-4, 7e-4, 6e-4, 5e-4, 4e-4, 3e-4});
   pair.set("share", {1.0F / 3});
   for (int step = 0; step < 8; ++step) {
     pair.set_double("loss_sum", 1.0 / (step + 3));
@@ -139,7 +140,9 @@ TEST(CudaUpdate, TheClockIsTheCpus) {
   std::vector<int64_t> got(4);
   std::memcpy(got.data(), raw.data(), raw.size());
   EXPECT_EQ(got, pair.cpu.get_ints("clock"));
+  EXPECT_EQ(got[2], 5);  // steps 1, 4 and 7 were skipped
   EXPECT_EQ(got[3], 8);
+  EXPECT_EQ(pair.card.get("scalars")[0], 5e-4F);  // of the sixth update, the last step's, which was skipped
   std::vector<float> rows = pair.card.get("history");
   std::vector<float> wanted = pair.cpu.get("history");
   for (size_t i = 0; i < rows.size(); ++i) {

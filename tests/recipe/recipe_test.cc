@@ -63,6 +63,7 @@ training:
   gradient_accumulation_steps: 16
   learning_rate: 1e-4
   lr_scheduler_type: cosine
+  lr_scheduler_kwargs: {num_cycles: 0.25}
   warmup_steps: 7
   warmup_ratio: .03
   weight_decay: 1E-2
@@ -80,7 +81,7 @@ memory:
   loss_chunk_tokens: 256
 logging:
   logging_steps: 1
-output_dir: runs/every key
+output_dir: /runs/every key
 )";
 
 void expect_every_key(const Recipe& recipe) {
@@ -114,6 +115,7 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.training.gradient_accumulation_steps, 16);
   EXPECT_EQ(recipe.training.learning_rate, 1e-4);
   EXPECT_EQ(recipe.training.lr_scheduler_type, Schedule::cosine);
+  EXPECT_EQ(recipe.training.lr_scheduler_kwargs.at("num_cycles"), 0.25);
   EXPECT_EQ(recipe.training.warmup_steps, 7);
   EXPECT_EQ(recipe.training.warmup_ratio, 0.03);
   EXPECT_EQ(recipe.training.weight_decay, 0.01);
@@ -129,7 +131,7 @@ void expect_every_key(const Recipe& recipe) {
             (std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}));
   EXPECT_EQ(recipe.memory.loss_chunk_tokens, 256);
   EXPECT_EQ(recipe.logging.logging_steps, 1);
-  EXPECT_EQ(recipe.output_dir, "runs/every key");
+  EXPECT_EQ(recipe.output_dir, "/runs/every key");
 }
 
 Recipe with(const std::vector<std::string>& overrides) {
@@ -276,22 +278,46 @@ TEST(Recipe, InputsAreRelativeToTheRecipe) {
 }
 
 // The text lies beside the run's outputs, in another folder than the recipe.
-TEST(Recipe, WrittenInputsAreAbsolute) {
+TEST(Recipe, WrittenPathsAreAbsolute) {
   Recipe recipe = parse_recipe(kSmallest, "recipes/../recipes/demo.yml");
   std::string written = recipe_to_yaml(recipe);
   std::string expected = (fs::current_path() / "recipes/train.jsonl").string();
-  EXPECT_EQ(parse_recipe(written, "runs/out/recipe.yml").data.train_file.at(0).path, expected);
+  Recipe again = parse_recipe(written, "runs/out/recipe.yml");
+  EXPECT_EQ(again.data.train_file.at(0).path, expected);
+  EXPECT_EQ(again.output_dir, (fs::current_path() / "runs/out").string());
   EXPECT_EQ(recipe_to_json(recipe)["data"]["train_file"], "recipes/train.jsonl");
+}
+
+// From a folder of its own, so that relative paths lead there and nowhere else.
+TEST(Recipe, NoWrittenPathDependsOnTheCurrentFolder) {
+  fs::path before = fs::current_path();
+  fs::path folder = fs::temp_directory_path() / ("snug_paths_" + std::to_string(::getpid()));
+  fs::create_directories(folder / "tiny");
+  fs::current_path(folder);
+  std::ofstream("mine.jinja") << "{{ messages }}";
+  std::ofstream("demo.yml")
+      << "model: {path: tiny}\ndata: {train_file: [t.jsonl], eval_file: e.jsonl, cache_dir: c, "
+         "chat_template: mine.jinja}\noutput_dir: out\n";
+  std::string written = recipe_to_yaml(read_recipe("demo.yml"));
+  fs::current_path(before);
+  Recipe again = parse_recipe(written, "/elsewhere/recipe.yml");
+  EXPECT_EQ(again.data.chat_template, (folder / "mine.jinja").string());
+  for (const std::string& path :
+       {again.model.path, again.data.train_file.at(0).path, again.data.eval_file.at(0), again.data.cache_dir,
+        again.data.chat_template, again.output_dir}) {
+    EXPECT_TRUE(path.starts_with(folder.string() + "/")) << path;
+  }
+  fs::remove_all(folder);
 }
 
 TEST(Recipe, OddTextsSurviveWriting) {
   for (const char* name :
        {"null", "true", "1e5", "a: b", "- x", "'", "\"", "#", "a\\b", "...", "é", "[x]", " x "}) {
     Recipe recipe = with({});
-    recipe.output_dir = name;
+    recipe.model.path = name;
     recipe.lora.emplace().target_modules = {name, "x"};
     Recipe again = parse_recipe(recipe_to_yaml(recipe), "demo.yml");
-    EXPECT_EQ(again.output_dir, name);
+    EXPECT_EQ(again.model.path, name);
     EXPECT_EQ(again.lora->target_modules, (std::vector<std::string>{name, "x"}));
   }
 }
@@ -301,7 +327,7 @@ TEST(Recipe, JsonHasTheSameKeys) {
   EXPECT_EQ(document["training"]["learning_rate"], 1e-4);
   EXPECT_EQ(document["lora"]["target_modules"], Json::parse(R"(["q_proj", "layers.0.mlp.down_proj"])"));
   EXPECT_EQ(document["data"]["format"], "prompt_completion");
-  EXPECT_EQ(document["output_dir"], "runs/every key");
+  EXPECT_EQ(document["output_dir"], "/runs/every key");
   EXPECT_TRUE(recipe_to_json(with({}))["lora"].is_null());
   EXPECT_TRUE(recipe_to_json(with({}))["data"]["eval_file"].is_null());
 }

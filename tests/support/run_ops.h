@@ -78,8 +78,9 @@ class OpRunner {
     }
   }
 
-  void set_double(const std::string& name, double value) {
-    std::memcpy(memory_of(name), &value, sizeof value);
+  void set_double(const std::string& name, double value) { set_doubles(name, {value}); }
+  void set_doubles(const std::string& name, const std::vector<double>& values) {
+    std::memcpy(memory_of(name), values.data(), values.size() * sizeof(double));
   }
   double get_double(const std::string& name) const {
     double value = 0;

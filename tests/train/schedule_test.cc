@@ -1,46 +1,53 @@
-// Learning rates against transformers' formulas, by hand.
+// Learning rates beside transformers' own (tools/make_schedule_references.py), and which updates they go to.
 #include "train/schedule.h"
 
 #include <gtest/gtest.h>
 
+#include "io/json.h"
+#include "recipe/choices.h"
+#include "recipe/scheduler_kwargs.h"
+#include "support/run_snug.h"
+
 namespace snug {
 namespace {
 
-TrainingSection training(Schedule schedule, int64_t warmup) {
-  TrainingSection section;
-  section.learning_rate = 1.0;
-  section.lr_scheduler_type = schedule;
-  section.warmup_steps = warmup;
-  return section;
+Schedule schedule_named(const std::string& name) {
+  for (const auto& [known, schedule] : kSchedules) {
+    if (known == name) {
+      return schedule;
+    }
+  }
+  ADD_FAILURE() << name;
+  return Schedule::linear;
 }
 
-TEST(Schedule, LinearWarmsUpAndFallsToZero) {
-  TrainingSection section = training(Schedule::linear, 4);
-  EXPECT_DOUBLE_EQ(learning_rate(section, 0, 20), 0.0);
-  EXPECT_DOUBLE_EQ(learning_rate(section, 2, 20), 0.5);
-  EXPECT_DOUBLE_EQ(learning_rate(section, 4, 20), 1.0);
-  EXPECT_DOUBLE_EQ(learning_rate(section, 12, 20), 0.5);
-  EXPECT_DOUBLE_EQ(learning_rate(section, 20, 20), 0.0);
-}
-
-TEST(Schedule, CosineIsHalfWayAtHalfTheSteps) {
-  TrainingSection section = training(Schedule::cosine, 0);
-  EXPECT_DOUBLE_EQ(learning_rate(section, 0, 10), 1.0);
-  EXPECT_NEAR(learning_rate(section, 5, 10), 0.5, 1e-12);
-  EXPECT_NEAR(learning_rate(section, 10, 10), 0.0, 1e-12);
-}
-
-TEST(Schedule, ConstantStays) {
-  EXPECT_DOUBLE_EQ(learning_rate(training(Schedule::constant, 2), 1, 10), 0.5);
-  EXPECT_DOUBLE_EQ(learning_rate(training(Schedule::constant, 2), 9, 10), 1.0);
+TEST(Schedule, RatesAreTransformers) {
+  Json references = read_json(source_path("tests/goldens/schedules.json"));
+  std::set<Schedule> seen;
+  for (const Json& one : references["cases"]) {
+    TrainingSection training;
+    training.learning_rate = references["learning_rate"];
+    training.lr_scheduler_type = schedule_named(one["lr_scheduler_type"]);
+    training.warmup_steps = one["warmup_steps"];
+    training.lr_scheduler_kwargs = one["lr_scheduler_kwargs"].get<NumberMap>();
+    seen.insert(training.lr_scheduler_type);
+    auto total = one["total_steps"].get<int64_t>();
+    for (int64_t update = 0; update < total; ++update) {
+      auto wanted = one["learning_rates"][static_cast<size_t>(update)].get<double>();
+      // A few roundings of numbers of at most the learning rate.
+      EXPECT_NEAR(learning_rate(training, update, total), wanted, 8 * 0x1p-52 * training.learning_rate)
+          << one["lr_scheduler_type"] << " " << one["lr_scheduler_kwargs"] << " update " << update;
+    }
+  }
+  EXPECT_EQ(seen.size(), kSchedules.size());
 }
 
 TEST(Schedule, WarmupRatioRoundsUpAndStepsWin) {
-  TrainingSection section = training(Schedule::linear, 0);
-  section.warmup_ratio = 0.03;
-  EXPECT_EQ(warmup_steps(section, 101), 4);
-  section.warmup_steps = 7;
-  EXPECT_EQ(warmup_steps(section, 101), 7);
+  TrainingSection training;
+  training.warmup_ratio = 0.03;
+  EXPECT_EQ(warmup_steps(training, 101), 4);
+  training.warmup_steps = 7;
+  EXPECT_EQ(warmup_steps(training, 101), 7);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ __global__ void scale_loss_kernel(const float* share, const StepClock* clock, fl
 }
 
 struct StepBuffers {
-  const float* learning_rate;
+  const double* learning_rates;
+  int64_t learning_rate_count;
   const float* norm;
   StepClock* clock;
   StepScalars* scalars;
@@ -25,10 +26,12 @@ __global__ void close_step_kernel(StepBuffers buffers, double beta1, double beta
   float norm = *buffers.norm;
   StepClock clock = *buffers.clock;
   float loss_scale = clock.loss_scale(scales_loss);
-  buffers.history[clock.steps % buffers.history_rows] = {*buffers.loss_sum, norm, loss_scale};
+  double learning_rate = buffers.learning_rates[clock.updates % buffers.learning_rate_count];
+  buffers.history[clock.steps % buffers.history_rows] = {
+      *buffers.loss_sum, static_cast<double>(norm) / static_cast<double>(loss_scale), learning_rate};
   *buffers.loss_sum = 0;
   clock.close_step(isfinite(norm), scales_loss);
-  *buffers.scalars = {*buffers.learning_rate, bias_correction(beta1, clock.updates),
+  *buffers.scalars = {static_cast<float>(learning_rate), bias_correction(beta1, clock.updates),
                       bias_correction(beta2, clock.updates), 1.0F / loss_scale};
   *buffers.clock = clock;
 }
@@ -43,7 +46,8 @@ void scale_loss(const Queue& queue, const KernelCall& call) {
 
 void close_step(const Queue& queue, const KernelCall& call) {
   const auto& attributes = attributes_of<StepAttributes>(call.op);
-  StepBuffers buffers{.learning_rate = call.inputs[0].as<float>(),
+  StepBuffers buffers{.learning_rates = call.inputs[0].as<double>(),
+                      .learning_rate_count = call.inputs[0].rows(),
                       .norm = call.inputs[1].as<float>(),
                       .clock = call.outputs[0].as<StepClock>(),
                       .scalars = call.outputs[1].as<StepScalars>(),

@@ -6,6 +6,7 @@
 #include "cuda/training/card_fixture.h"
 #include "data/batches/synthetic.h"
 #include "support/temporary_folder.h"
+#include "train/run_folder.h"
 
 namespace snug {
 namespace {
@@ -15,6 +16,7 @@ class Silent : public TrainObserver {
   void on_stage(const std::string&) override {}
   void on_step(const StepMetrics&) override {}
   void on_evaluation(const EvaluationMetrics&) override {}
+  void on_warning(const std::string&) override {}
   bool should_stop() override { return false; }
 };
 
@@ -36,7 +38,8 @@ void train_until_the_card_fails(const std::filesystem::path& output) {
   Plan plan = plan_training(recipe, model.spec, backend);
   Silent observer;
   try {
-    train(inputs, plan, backend, observer);
+    RunFolder folder({.folder = output, .model_folder = model.folder});
+    train(inputs, plan, backend, observer, folder);
   } catch (const Error& error) {
     std::fprintf(stderr, "kind %d: %s\n", static_cast<int>(error.kind()), error.what());
     std::_Exit(error.kind() == ErrorKind::environment ? 7 : 8);
@@ -57,7 +60,9 @@ TEST(CudaRunFaultsDeathTest, AnErrorInMidRunLeavesWholeFiles) {
   EXPECT_FALSE(std::filesystem::exists(output / "summary.json"));
   for (const auto& entry : std::filesystem::directory_iterator(output)) {
     std::string name = entry.path().filename().string();
-    EXPECT_TRUE(name == "recipe.yml" || name == "metrics.jsonl") << name;
+    EXPECT_TRUE(name == "recipe.yml" || name == "plan.json" || name == "metrics.jsonl" ||
+                name == "manifest.json")
+        << name;
   }
   std::string metrics = read_text_file(output / "metrics.jsonl");
   EXPECT_TRUE(metrics.empty() || metrics.ends_with('\n'));

@@ -1,0 +1,60 @@
+// The folder that a run writes to: one run in it at a time, and a manifest (manifest.json) of what it holds,
+// so that nothing is mixed and nothing is removed that snug did not write.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/disk_space.h"
+#include "io/folder_lock.h"
+
+namespace snug {
+
+// What became of the run that a folder holds. One that is running but has no lock was killed.
+enum class RunState { running, stopped, complete };
+
+class RunFolder {
+ public:
+  struct Options {
+    std::filesystem::path folder;
+    std::filesystem::path model_folder;  // of the model that is trained
+    bool overwrite = false;              // what an earlier run wrote is removed when this one begins
+  };
+  // Creates the folder if need be and locks it; changes nothing else but the remains of saves that were
+  // killed. Throws bad_input, with the ways out, if another process has it, if it is the model's own, or if
+  // it holds a run (unless it may be overwritten) or files of a model or a run that no manifest lists.
+  explicit RunFolder(const Options& options);
+
+  const std::filesystem::path& path() const { return folder_; }
+
+  // The run begins: the earlier one's files go, all that this one will write are listed, and their disk space
+  // is taken.
+  void begin(const std::vector<PlannedFile>& files);
+  // The path of one of them.
+  std::filesystem::path file(const std::string& name) const;
+  // The space of the result is free for its files now.
+  void release_space() { reservation_.reset(); }
+  void finish(RunState state);
+
+ private:
+  void read_manifest();
+  void write_manifest() const;
+  bool holds_something() const;
+  void refuse_strangers() const;
+  void refuse_earlier_run() const;
+
+  std::filesystem::path folder_;
+  std::unique_ptr<FolderLock> lock_;
+  std::vector<std::string> earlier_;  // files of the run before, by the manifest
+  std::string earlier_state_;
+  std::string started_;
+  RunState state_ = RunState::running;
+  std::vector<std::string> files_;
+  std::optional<DiskReservation> reservation_;
+};
+
+}  // namespace snug

@@ -1,0 +1,187 @@
+// Ways in which a run ends that nobody planned: signals, readers that go away, disks that fill. What was
+// learned is saved.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "support/child_snug.h"
+
+namespace snug {
+namespace {
+
+class Ending : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  std::string run_file(const std::string& name) const { return path("run/" + name); }
+
+  // A run that would take hours, unless there is a number of steps.
+  std::vector<std::string> arguments(const std::vector<std::string>& settings = {}) const {
+    std::vector<std::string> all = {"train", source_path("recipes/ship_log.yml")};
+    for (const std::string& set :
+         {"output_dir=" + path("run"), "data.cache_dir=" + path("cache"),
+          std::string("logging.logging_steps=1"), std::string("training.max_steps=1000000"),
+          std::string("training.eval_steps=0")}) {
+      all.insert(all.end(), {"--set", set});
+    }
+    for (const std::string& set : settings) {
+      all.insert(all.end(), {"--set", set});
+    }
+    return all;
+  }
+  bool has_steps() const { return lines_of(run_file("metrics.jsonl")) >= 2; }
+  static int64_t lines_of(const std::string& file) {
+    std::ifstream stream(file);
+    return std::count(std::istreambuf_iterator<char>(stream), {}, '\n');
+  }
+  void expect_saved() const {
+    Json summary = read_json(run_file("summary.json"));
+    EXPECT_GT(summary["updates"].get<int64_t>(), 0);
+    CommandResult text = run_snug({"generate", source_path("models/tiny-story"), "--adapter", path("run"),
+                                   "--prompt", "Log: fox", "--max-new-tokens", "1"});
+    EXPECT_EQ(text.exit_code, 0) << text.errors;
+  }
+  void expect_saved_after(int signal_number) {
+    ChildSnug child(arguments(), path("log"));
+    child.wait_until([&] { return has_steps(); });
+    child.send(signal_number);
+    EXPECT_EQ(child.wait(), 4) << child.output();
+    EXPECT_EQ(read_json(run_file("summary.json"))["interrupted"], true);
+    EXPECT_EQ(read_json(run_file("manifest.json"))["state"], "stopped");
+    expect_saved();
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Ending, InterruptSaves) {
+  expect_saved_after(SIGINT);
+}
+TEST_F(Ending, TerminationSaves) {
+  expect_saved_after(SIGTERM);
+}
+TEST_F(Ending, HangUpSaves) {
+  expect_saved_after(SIGHUP);
+}
+TEST_F(Ending, UserSignalSaves) {
+  expect_saved_after(SIGUSR1);
+}
+
+TEST_F(Ending, ASignalThatWasIgnoredAtTheStartStaysIgnored) {
+  ChildSnug child(arguments(), path("log"), [] { signal(SIGHUP, SIG_IGN); });
+  child.wait_until([&] { return has_steps(); });
+  child.send(SIGHUP);
+  int64_t then = lines_of(run_file("metrics.jsonl"));
+  child.wait_until([&] { return lines_of(run_file("metrics.jsonl")) > then + 3; });
+  child.send(SIGTERM);
+  EXPECT_EQ(child.wait(), 4) << child.output();
+}
+
+// The weights are there while the last evaluation still runs, and a signal ends that evaluation.
+TEST_F(Ending, SavesBeforeItEvaluates) {
+  std::string many;
+  std::string rows = read_text_file(source_path("recipes/data/ship_log_train.jsonl"));
+  for (int i = 0; i < 40; ++i) {
+    many += rows;
+  }
+  write_file_atomically(path("many.jsonl"), many);
+  ChildSnug child(arguments({"training.max_steps=2", "data.eval_file=" + path("many.jsonl"),
+                             "training.per_device_eval_batch_size=1"}),
+                  path("log"));
+  child.wait_until([&] { return std::filesystem::exists(run_file("adapter_config.json")); });
+  EXPECT_FALSE(std::filesystem::exists(run_file("summary.json")));
+  child.send(SIGINT);
+  EXPECT_EQ(child.wait(), 4) << child.output();
+  EXPECT_TRUE(read_json(run_file("summary.json"))["evaluations"].empty());
+  expect_saved();
+}
+
+TEST_F(Ending, AReaderThatGoesAwayDoesNotEndTheRun) {
+  std::string command;
+  for (const std::string& argument : arguments({"training.max_steps=20"})) {
+    command += " " + shell_quoted(argument);
+  }
+  std::string status = path("status");
+  command =
+      "(" + shell_quoted(SNUG_BINARY) + command + "; echo $? >" + shell_quoted(status) + ") 2>&1 | head -1";
+  ASSERT_EQ(std::system((command + " >/dev/null").c_str()), 0);
+  EXPECT_EQ(read_text_file(status), "0\n");
+  EXPECT_EQ(read_json(run_file("summary.json"))["steps"], 20);
+  expect_saved();
+}
+
+// Standard output is a file that has reached the limit on files.
+TEST_F(Ending, OutputBeyondTheLimitOnFilesDoesNotEndTheRun) {
+  ChildSnug child(arguments({"training.max_steps=3"}), path("log"), [] {
+    constexpr off_t kLimit = 2 << 20;
+    rlimit limit{.rlim_cur = kLimit, .rlim_max = kLimit};
+    bool ready = ftruncate(1, kLimit) == 0 && lseek(1, 0, SEEK_END) == kLimit;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, SIG_DFL);
+    if (!ready) {
+      _exit(126);
+    }
+  });
+  EXPECT_EQ(child.wait(), 0);
+  expect_saved();
+}
+
+class FullDisk : public Ending {
+ protected:
+  void mount_disk(const char* size) {
+    std::filesystem::create_directory(path("disk"));
+    std::string options = std::string("size=") + size;
+    if (::mount("tmpfs", path("disk").c_str(), "tmpfs", 0, options.c_str()) != 0) {
+      GTEST_SKIP() << "a small disk of its own needs the right to mount (root)";
+    }
+    mounted_ = true;
+    std::filesystem::create_directory_symlink(path("disk/run"), path("run"));
+    std::filesystem::create_directory(path("disk/run"));
+  }
+  void TearDown() override {
+    if (mounted_) {
+      ::umount(path("disk").c_str());
+    }
+  }
+  bool mounted_ = false;
+};
+
+TEST_F(FullDisk, IsKnownBeforeTheFirstStep) {
+  mount_disk("600k");  // the adapter has 962,560 bytes
+  if (!mounted_) {
+    return;
+  }
+  ChildSnug child(arguments({"training.max_steps=3"}), path("log"));
+  EXPECT_EQ(child.wait(), 1);
+  EXPECT_NE(child.output().find("adapter_model.safetensors"), std::string::npos) << child.output();
+  EXPECT_NE(child.output().find("disk full"), std::string::npos) << child.output();
+  EXPECT_EQ(child.output().find("loss"), std::string::npos) << child.output();
+}
+
+TEST_F(FullDisk, ThatFillsWhileTheRunGoesOnLeavesRoomForTheResult) {
+  mount_disk("3m");
+  if (!mounted_) {
+    return;
+  }
+  ChildSnug child(arguments(), path("log"));
+  child.wait_until([&] { return has_steps(); });
+  {
+    std::ofstream filler(path("disk/filler"), std::ios::binary);
+    std::string piece(4096, 'x');
+    while (filler.write(piece.data(), 4096).flush()) {
+    }
+  }
+  child.wait_until([&] { return child.output().find("training goes on") != std::string::npos; });
+  child.send(SIGTERM);
+  EXPECT_EQ(child.wait(), 4) << child.output();
+  EXPECT_GT(read_json(run_file("summary.json"))["metrics_rows_lost"].get<int64_t>(), 0);
+  std::string metrics = read_text_file(run_file("metrics.jsonl"));
+  EXPECT_TRUE(metrics.ends_with("\n"));
+  expect_saved();
+}
+
+}  // namespace
+}  // namespace snug
