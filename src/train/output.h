@@ -1,4 +1,4 @@
-// What a run leaves behind: a PEFT adapter folder or a Hugging Face model folder.
+// What full fine-tuning leaves behind: a Hugging Face model folder.
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,8 @@
 
 namespace snug {
 
-// adapter_config.json and adapter_model.safetensors, as PEFT reads them.
-void save_adapter(Executor& executor, const Recipe& recipe, const ModelSpec& spec,
-                  const std::filesystem::path& folder);
-
 // config.json, the weights (sharded with an index above 5 GB) and the tokenizer's files; all but the weights
 // come from the model's own folder, `source`.
 void save_model(Executor& executor, const std::filesystem::path& source, const std::filesystem::path& folder);
-
-// The LoRA settings of a PEFT folder; throws bad_input for what is no LoRA adapter or uses what snug lacks.
-LoraSection read_adapter_config(const std::filesystem::path& folder);
 
 }  // namespace snug

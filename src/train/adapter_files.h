@@ -1,0 +1,24 @@
+// PEFT's adapter folders: adapter_config.json and adapter_model.safetensors.
+#pragma once
+
+#include <filesystem>
+
+#include "exec/executor.h"
+#include "model/model_spec.h"
+#include "recipe/recipe.h"
+
+namespace snug {
+
+// Both files, as PEFT reads them.
+void save_adapter(Executor& executor, const Recipe& recipe, const ModelSpec& spec,
+                  const std::filesystem::path& folder);
+
+// The LoRA settings of a PEFT folder; throws bad_input, by key, for what is no LoRA adapter or uses what snug
+// does not know.
+LoraSection read_adapter_config(const std::filesystem::path& folder);
+
+// Loads the adapters of a plan that was made with these settings, and the biases that the folder holds in
+// place of the model's own. Throws bad_input for a tensor that is missing, and for one that nobody asks for.
+void load_adapter(Executor& executor, const std::filesystem::path& folder);
+
+}  // namespace snug
