@@ -122,6 +122,7 @@ DType run_dtype(const Recipe& recipe, const ModelSpec& spec) {
 }
 
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {
+  require_positions(recipe, spec);
   require_layer_policies(recipe, spec);
   const TrainingSection& training = recipe.training;
   Program train = build_loss_program(recipe, spec, {kTrainPhase, limits.train, true});
