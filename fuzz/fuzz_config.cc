@@ -9,15 +9,14 @@
 #include "model/model_spec.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  snug::ModelSpec spec;
   try {
-    spec = snug::parse_model_config({reinterpret_cast<const char*>(data), size}, "config.json");
+    snug::ModelSpec spec =
+        snug::parse_model_config({reinterpret_cast<const char*>(data), size}, "config.json");
+    if (spec.all_layers() <= 4 && spec.head_dim <= 1024) {
+      snug::build_forward(spec, {.dtype = snug::DType::f32, .max_tokens = 3, .max_sequences = 2});
+    }
   } catch (const snug::Error& error) {
     SNUG_CHECK(error.kind() == snug::ErrorKind::bad_input, error.what());
-    return 0;
-  }
-  if (spec.all_layers() <= 4 && spec.head_dim <= 1024) {
-    snug::build_forward(spec, {.dtype = snug::DType::f32, .max_tokens = 3, .max_sequences = 2});
   }
   return 0;
 }

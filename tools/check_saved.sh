@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Development check: what snug saves, other tools load. Trains an adapter and a whole model for a few steps, of a
-# decoder-only model and of one with an encoder, and compares snug's logits with those of transformers and PEFT on
+# decoder-only model, of one with an encoder, and of one with biases and all settings of LoRA, and compares snug's logits with those of transformers and PEFT on
 # the saved folders (at most 1e-4 apart). PYTHON names an interpreter with tools/requirements-dev.txt installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,5 +26,12 @@ check_model() {
 }
 
 check_model "$PWD/models/tiny-story" --set training.max_steps=20
+mkdir "$work/biased"
+echo '{"model_type": "qwen2", "vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 256}' >"$work/biased/config.json"
+"$snug" synth "$work/biased" "$work/qwen" --dtype fp32 >/dev/null
+check_model "$work/qwen" --set training.max_steps=5 --set data.max_length=128 --set training.learning_rate=1e-2 \
+  --set lora.bias=all --set 'lora.exclude_modules=[layers.1.mlp.up_proj, k_proj]' \
+  --set 'lora.rank_pattern={down_proj: 3, "layers\\.[01]\\.self_attn\\.q_proj": 5}' --set 'lora.alpha_pattern={gate_proj: 64}'
 "$snug" synth google/flan-t5-small "$work/t5" --dtype fp32 >/dev/null
 check_model "$work/t5" --set training.max_steps=2 --set training.per_device_train_batch_size=2

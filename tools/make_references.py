@@ -20,8 +20,9 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, get_linear_schedule_with_warmup
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForCausalLM, get_linear_schedule_with_warmup
 from transformers.models.llama import modeling_llama
+from transformers.models.ministral import modeling_ministral
 from transformers.models.mistral import modeling_mistral
 from transformers.models.phi3 import modeling_phi3
 from transformers.models.qwen2 import modeling_qwen2
@@ -105,6 +106,45 @@ MODELS = {
         intermediate_size=30, vocab_size=89, tie_word_embeddings=False, sliding_window=None, pad_token_id=None,
         rope_parameters={"rope_type": "default", "rope_theta": 250000.0},
     ),
+    # With Hugging Face's default wherever the size allows it; the config.json leaves those keys out.
+    "mistral_left_out": dict(
+        model_type="mistral", hidden_size=32, num_attention_heads=8, num_hidden_layers=1, intermediate_size=20,
+        vocab_size=43,
+    ),
+    "phi3_left_out": dict(
+        model_type="phi3", hidden_size=20, num_attention_heads=2, num_hidden_layers=2, intermediate_size=30,
+        vocab_size=37, pad_token_id=None,
+    ),
+    # A Mistral that alternates between windows and full attention.
+    "mistral_layer_types": dict(
+        model_type="ministral", hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=12, num_hidden_layers=3,
+        intermediate_size=28, vocab_size=41, sliding_window=3, rope_parameters=PLAIN_ROPE,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    ),
+    # The config says that the head is the embedding; the file holds another one.
+    "llama_own_head": dict(
+        hidden_size=20, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=1, intermediate_size=28,
+        vocab_size=47, tie_word_embeddings=False, rope_parameters=PLAIN_ROPE,
+    ),
+}
+
+
+def leave_out_defaults(config):
+    """A config.json as short as it can be: without "architectures", and without what the config class says anyway."""
+    usual = CONFIG_MAPPING[config["model_type"]]().to_dict()
+    usual["rope_parameters"] = {"rope_type": "default", "rope_theta": 10000.0}
+    kept = {key: value for key, value in config.items() if key == "model_type" or usual.get(key, ...) != value}
+    for key in ("architectures", "head_dim", "num_key_value_heads", "rope_parameters"):
+        kept.pop(key, None)
+    return kept
+
+
+# What is done to a config.json after it was saved.
+CONFIG_EDITS = {
+    "mistral_left_out": leave_out_defaults,
+    "phi3_left_out": leave_out_defaults,
+    "mistral_layer_types": lambda config: {**config, "model_type": "mistral", "architectures": ["MistralForCausalLM"]},
+    "llama_own_head": lambda config: {**config, "tie_word_embeddings": True},
 }
 # Saved the way transformers 4 did (rope_theta, torch_dtype); the others as transformers 5 does (rope_parameters).
 OLD_STYLE_CONFIGS = ("mha_tied",)
@@ -114,6 +154,16 @@ ADAPTERS = {
     "lora": dict(target_modules=ALL_LINEAR, use_rslora=False),
     "lora_rslora": dict(target_modules=ALL_LINEAR, use_rslora=True),
     "lora_query_value": dict(target_modules=["q_proj", "v_proj"], use_rslora=False),
+    "lora_all_biases": dict(base="llama_biases", target_modules=["q_proj", "down_proj"], bias="all"),
+    "lora_own_biases": dict(base="qwen2_tied", target_modules=["q_proj", "k_proj", "v_proj", "o_proj"], bias="lora_only"),
+    "lora_patterns": dict(
+        target_modules=ALL_LINEAR, exclude_modules=["layers.0.self_attn.k_proj", "up_proj"], use_rslora=True,
+        rank_pattern={"model.layers.1.self_attn.q_proj": 3, r"v_proj|layers\.0\.self_attn\.q_proj": 2, r"layers\.\d+\.mlp\.down_proj": 5},
+        alpha_pattern={"v_proj": 20, "o_proj": 3.5},
+    ),
+    "lora_expressions": dict(
+        target_modules=r".*\.(q|k|v|gate)_proj", exclude_modules=r"model\.layers\.1\.self_attn\.[kv]_proj",
+    ),
 }
 LORA_BASE = "gqa_untied"
 TRAINING = dict(
@@ -124,11 +174,12 @@ TRAINING = dict(
 
 FLOAT32_NORMS = (
     modeling_llama.LlamaRMSNorm, modeling_mistral.MistralRMSNorm, modeling_phi3.Phi3RMSNorm, modeling_qwen2.Qwen2RMSNorm,
-    modeling_qwen3.Qwen3RMSNorm,
+    modeling_qwen3.Qwen3RMSNorm, modeling_ministral.MinistralRMSNorm,
 )
 FLOAT32_ROPES = (
     modeling_llama.LlamaRotaryEmbedding, modeling_mistral.MistralRotaryEmbedding, modeling_phi3.Phi3RotaryEmbedding,
     modeling_qwen2.Qwen2RotaryEmbedding, modeling_qwen3.Qwen3RotaryEmbedding,
+    modeling_ministral.MinistralRotaryEmbedding,
 )
 
 
@@ -317,6 +368,9 @@ def make_model(output, case, seed):
     (folder / "generation_config.json").unlink(missing_ok=True)
     if case in OLD_STYLE_CONFIGS:
         rewrite_config_in_old_style(folder / "config.json")
+    if case in CONFIG_EDITS:
+        config = CONFIG_EDITS[case](json.loads((folder / "config.json").read_text()))
+        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
 def load_model(output, case, dtype):
@@ -336,25 +390,29 @@ def make_model_case(output, case, seed):
 def make_adapter(output, case, seed):
     """An adapter whose B is not zero, so that every gradient of A has something to show."""
     torch.manual_seed(seed)
-    base = load_model(output, LORA_BASE, torch.float32)
-    config = LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, task_type="CAUSAL_LM", **ADAPTERS[case])
+    settings = dict(ADAPTERS[case])
+    base_case = settings.pop("base", LORA_BASE)
+    base = load_model(output, base_case, torch.float32)
+    config = LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, task_type="CAUSAL_LM", **settings)
     model = get_peft_model(base, config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
                 parameter.normal_(std=0.15 if "lora_A" in name else 0.05)
-    model.peft_config["default"].base_model_name_or_path = f"../{LORA_BASE}"
+    model.peft_config["default"].base_model_name_or_path = f"../{base_case}"
     folder = output / case / "initial_adapter"
     model.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)
     config_path = folder / "adapter_config.json"
     saved = json.loads(config_path.read_text())
-    saved["target_modules"].sort()
+    for key in ("target_modules", "exclude_modules"):
+        if isinstance(saved[key], list):
+            saved[key].sort()
     config_path.write_text(json.dumps(saved, indent=2) + "\n")
 
 
 def load_adapted(output, case, dtype):
-    base = load_model(output, LORA_BASE, dtype)
+    base = load_model(output, ADAPTERS[case].get("base", LORA_BASE), dtype)
     adapter = output / case / "initial_adapter"
     return PeftModel.from_pretrained(base, adapter, is_trainable=True).to(dtype).eval()
 
@@ -430,15 +488,27 @@ def make_training(output, case, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
-    output = parser.parse_args().output
+    parser.add_argument("--only", nargs="*", help="the cases to make anew; default: all")
+    arguments = parser.parse_args()
+    output = arguments.output
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+
+    def is_asked_for(case):
+        return arguments.only is None or case in arguments.only
+
     for seed, case in zip((1, 2, 3, *range(20, 40)), MODELS):
+        if not is_asked_for(case):
+            continue
         shutil.rmtree(output / case, ignore_errors=True)
         print(f"{case}: float32 differs by {make_model_case(output, case, 100 * seed):.1e} at most")
     for seed, case in enumerate(ADAPTERS, start=10):
+        if not is_asked_for(case):
+            continue
         shutil.rmtree(output / case, ignore_errors=True)
         print(f"{case}: float32 differs by {make_adapter_case(output, case, 100 * seed):.1e} at most")
+    if not is_asked_for("lora"):
+        return
     rows, worst = make_training(output, "lora", 2000)
     print(f"lora: {rows[0]['loss']:.4f} -> {rows[-1]['loss']:.4f}, float32 differs by {worst:.1e} at most")
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import T5Config, T5ForConditionalGeneration
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, T5ForConditionalGeneration
+from transformers.models.mt5 import modeling_mt5
 from transformers.models.t5 import modeling_t5
 
 from make_references import DEFAULT_OUTPUT, GENERATED_TOKENS, IGNORED, count_targets, save_tensors, saved_name, write_json
@@ -39,7 +40,15 @@ MODELS = {
         d_model=16, d_kv=16, num_heads=1, d_ff=20, num_layers=3, num_decoder_layers=1, vocab_size=41,
         relative_attention_num_buckets=6, relative_attention_max_distance=20,
     ),
+    # Without a head in the file, as transformers 5 saves fresh models.
+    "t5_tied_head": dict(
+        d_model=16, d_kv=8, num_heads=2, d_ff=20, num_layers=1, num_decoder_layers=1, vocab_size=37,
+    ),
+    "mt5_tied_head": dict(
+        model_type="mt5", d_model=16, d_kv=8, num_heads=2, d_ff=20, num_layers=1, num_decoder_layers=1, vocab_size=37,
+    ),
 }
+TIED_HEADS = ("t5_tied_head", "mt5_tied_head")
 # As the published files and transformers 4 say that the head is its own; the others as transformers 5 does.
 OLD_STYLE_CONFIGS = ("t5_few_buckets",)
 STANDARD_DEVIATIONS = {"shared": 1.0, "relative_attention_bias": 0.5}  # of all other matrices: 0.25
@@ -60,12 +69,15 @@ def full_double_precision():
     def norm_forward(self, hidden):
         return self.weight * (hidden * torch.rsqrt(hidden.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
 
-    original = modeling_t5.T5LayerNorm.forward
-    modeling_t5.T5LayerNorm.forward = norm_forward
+    norms = (modeling_t5.T5LayerNorm, modeling_mt5.MT5LayerNorm)
+    originals = [norm.forward for norm in norms]
+    for norm in norms:
+        norm.forward = norm_forward
     try:
         yield
     finally:
-        modeling_t5.T5LayerNorm.forward = original
+        for norm, original in zip(norms, originals):
+            norm.forward = original
 
 
 def make_batch(seed, vocab_size):
@@ -150,13 +162,15 @@ def rewrite_config_in_old_style(path):
 
 def make_model_case(output, case, seed):
     torch.manual_seed(seed)
-    config = T5Config(
-        **MODELS[case], feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=START,
+    settings = {"model_type": "t5", **MODELS[case]}
+    config = AutoConfig.for_model(
+        **settings, feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=START,
         pad_token_id=START, eos_token_id=EOS,
     )
-    model = T5ForConditionalGeneration(config)
+    model = AutoModelForSeq2SeqLM.from_config(config)
     # transformers 5 ties the head of a fresh model; the published ones have their own, and stay so when loaded.
-    model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
+    if case not in TIED_HEADS:
+        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" in name:
@@ -170,7 +184,7 @@ def make_model_case(output, case, seed):
         rewrite_config_in_old_style(folder / "config.json")
 
     def load(dtype):
-        return T5ForConditionalGeneration.from_pretrained(folder, dtype=dtype).eval()
+        return AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype).eval()
 
     return write_case(folder, load, make_batch(seed + 1, config.vocab_size), seed + 2)
 
@@ -212,12 +226,17 @@ def write_buckets(output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
-    output = parser.parse_args().output
+    parser.add_argument("--only", nargs="*", help="the cases to make anew; default: all")
+    arguments = parser.parse_args()
+    output = arguments.output
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     write_buckets(output)
-    makers = [(case, make_model_case) for case in MODELS] + [(case, make_adapter_case) for case in ADAPTERS]
+    makers = [(case, make_model_case) for case in MODELS if case not in TIED_HEADS]
+    makers += [(case, make_adapter_case) for case in ADAPTERS] + [(case, make_model_case) for case in TIED_HEADS]
     for number, (case, make) in enumerate(makers, start=50):
+        if arguments.only is not None and case not in arguments.only:
+            continue
         worst, seed = 1.0, 100 * number
         # Softmax over few keys can cancel so far that float32 cannot say anything; take a case where it can.
         while worst > WORST_FLOAT32:

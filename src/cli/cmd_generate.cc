@@ -18,8 +18,8 @@
 #include "report/terminal.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/stream_decoder.h"
+#include "train/adapter_files.h"
 #include "train/generator.h"
-#include "train/output.h"
 #include "train/weights.h"
 
 namespace snug {
@@ -104,6 +104,20 @@ void require_chat(const GenerateArguments& arguments) {
   }
 }
 
+// A tokenizer may know tokens that the model has no row for.
+void require_known_tokens(const std::vector<int32_t>& tokens, const GenerateArguments& arguments,
+                          const ModelSpec& spec) {
+  for (int32_t token : tokens) {
+    if (token >= spec.vocabulary) {
+      throw bad_input(
+          fmt::format("{}: the tokenizer makes token {} of the prompt, but the model's vocabulary is {}; "
+                      "tokenizer and model do "
+                      "not belong together",
+                      arguments.model, token, spec.vocabulary));
+    }
+  }
+}
+
 Prompt make_prompt(const GenerateArguments& arguments, const Tokenizer& tokenizer, const ModelSpec& spec) {
   if (spec.has_encoder()) {
     if (arguments.chat) {
@@ -138,10 +152,7 @@ void load_weights(Executor& executor, const GenerateArguments& arguments) {
   require_tensors(executor.plan(), Role::base_weights, weights, arguments.model);
   load_tensors(executor, Role::base_weights, weights);
   if (!arguments.adapter.empty()) {
-    SafetensorsSet adapter =
-        SafetensorsSet::open(std::filesystem::path(arguments.adapter) / "adapter_model.safetensors");
-    require_tensors(executor.plan(), Role::adapters, adapter, arguments.adapter);
-    load_tensors(executor, Role::adapters, adapter);
+    load_adapter(executor, arguments.adapter);
   }
 }
 
@@ -167,6 +178,8 @@ int generate_command(GenerateArguments arguments) {
   arguments.model = model.folder;
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(arguments.model);
   Prompt prompt = make_prompt(arguments, *tokenizer, spec);
+  require_known_tokens(prompt.tokens, arguments, spec);
+  require_known_tokens(prompt.source, arguments, spec);
   std::optional<LoraSection> lora;
   if (!arguments.adapter.empty()) {
     lora = read_adapter_config(arguments.adapter);

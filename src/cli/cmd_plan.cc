@@ -53,6 +53,9 @@ int plan_command(const PlanOptions& options) {
   }
   if (json) {
     Json report = plan_to_json(plan);
+    if (std::string warning = positions_warning(recipe, spec); !warning.empty()) {
+      report["warnings"] = {warning};
+    }
     if (!plan.fits()) {
       report["alternatives"] = alternatives_json(alternatives);
     }

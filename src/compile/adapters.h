@@ -16,14 +16,15 @@ struct AdapterOptions {
 };
 
 // PEFT's scaling: alpha / r, or alpha / sqrt(r) with rsLoRA.
-float lora_scale(const LoraSection& lora);
+float lora_scale(double alpha, int64_t rank, bool use_rslora);
 
-// y += scale * B A dropout(x) after each adapted linear layer. Layers that share an input share one stacked A
-// product and one dropout mask. Only adapters are trainable afterwards. A target that names no layer is an
-// error that lists what there is.
+// y += scale * B A dropout(x) after each adapted linear layer. Layers that share an input share one dropout
+// mask, and those of the same rank and scale one stacked A product. Only adapters, and the biases that the
+// options ask for, are trainable afterwards. A target that names no layer is an error that lists what there
+// is.
 Program add_adapters(Program forward, const AdapterOptions& options);
 
-// The modules (e.g. "model.layers.0.self_attn.q_proj") that `target_modules` selects, in program order.
-std::vector<std::string> adapted_modules(const Program& forward, const std::vector<std::string>& targets);
+// The module (e.g. "model.layers.0.self_attn.q_proj") that a tensor belongs to.
+std::string module_of(const TensorPart& part);
 
 }  // namespace snug

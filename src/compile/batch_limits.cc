@@ -1,7 +1,11 @@
 // Limits from the recipe alone.
 #include "compile/batch_limits.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "base/error.h"
 
 namespace snug {
 namespace {
@@ -33,6 +37,24 @@ BatchLimits times(const BatchLimits& limits, int64_t count) {
   return {.sequences = limits.sequences * count,
           .tokens = limits.tokens * count,
           .source_tokens = limits.source_tokens * count};
+}
+
+void require_positions(const Recipe& recipe, const ModelSpec& spec) {
+  int64_t allowed = std::max(spec.max_positions, recipe.model.max_positions.value_or(0));
+  if (recipe.data.max_length > allowed) {
+    throw bad_input(
+        fmt::format("data.max_length is {}, but {} was made for at most {} positions: lower it, or set "
+                    "model.max_positions to {} to go beyond them all the same",
+                    recipe.data.max_length, spec.source, spec.max_positions, recipe.data.max_length));
+  }
+}
+
+std::string positions_warning(const Recipe& recipe, const ModelSpec& spec) {
+  if (recipe.data.max_length <= spec.max_positions) {
+    return "";
+  }
+  return fmt::format("sequences of {} tokens go beyond the {} positions that the model was made for",
+                     recipe.data.max_length, spec.max_positions);
 }
 
 RunLimits smallest_limits(const Recipe& recipe, const ModelSpec& spec) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "model/model_spec.h"
 #include "recipe/recipe.h"
@@ -25,6 +26,12 @@ RunLimits recipe_limits(const Recipe& recipe, const ModelSpec& spec);
 
 // What no data can be below: one sequence of two tokens; packs are planned whole.
 RunLimits smallest_limits(const Recipe& recipe, const ModelSpec& spec);
+
+// Throws bad_input where sequences are longer than the model's positions and model.max_positions does not
+// allow it.
+void require_positions(const Recipe& recipe, const ModelSpec& spec);
+// What to tell people where it does; "" where there is nothing to tell.
+std::string positions_warning(const Recipe& recipe, const ModelSpec& spec);
 
 // The limits of a recipe that may differ in its batch sizes; empty where only the recipe is known.
 using LimitsOf = std::function<RunLimits(const Recipe&)>;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "compile/adapters.h"
@@ -50,9 +52,10 @@ Program build_load(const std::vector<const Program*>& programs) {
   Builder builder(kLoadPhase);
   add_staging(builder, staging_bytes(programs));
   std::vector<BufferId> zeroed;
+  std::unordered_set<std::string_view> known;
   for (const Program* program : programs) {
     for (const Buffer& buffer : program->buffers) {
-      if (buffer.lifetime != Lifetime::persistent || builder.program().find(buffer.name) != kNoBuffer) {
+      if (buffer.lifetime != Lifetime::persistent || !known.insert(buffer.name).second) {
         continue;
       }
       BufferId id = builder.program().add_buffer(buffer);
@@ -119,6 +122,7 @@ DType run_dtype(const Recipe& recipe, const ModelSpec& spec) {
 }
 
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {
+  require_positions(recipe, spec);
   require_layer_policies(recipe, spec);
   const TrainingSection& training = recipe.training;
   Program train = build_loss_program(recipe, spec, {kTrainPhase, limits.train, true});

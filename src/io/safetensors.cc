@@ -125,15 +125,28 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
   return shard_of;
 }
 
-void check_shards_present(const std::set<std::string>& shards, const fs::path& index) {
-  constexpr size_t kNamed = 5;
+std::set<std::string> shards_in(const std::map<std::string, std::string>& shard_of) {
+  std::set<std::string> shards;
+  for (const auto& [tensor, shard] : shard_of) {
+    shards.insert(shard);
+  }
+  return shards;
+}
+
+std::vector<std::string> find_missing(const std::set<std::string>& shards, const fs::path& folder) {
   std::vector<std::string> missing;
   std::error_code status;
   for (const std::string& shard : shards) {
-    if (!fs::exists(index.parent_path() / shard, status)) {
+    if (!fs::exists(folder / shard, status)) {
       missing.push_back(printable(shard));
     }
   }
+  return missing;
+}
+
+void check_shards_present(const std::set<std::string>& shards, const fs::path& index) {
+  constexpr size_t kNamed = 5;
+  std::vector<std::string> missing = find_missing(shards, index.parent_path());
   if (missing.empty()) {
     return;
   }
@@ -164,10 +177,7 @@ SafetensorsSet SafetensorsSet::open(const fs::path& path) {
     return set;
   }
   std::map<std::string, std::string> shard_of = read_weight_map(start);
-  std::set<std::string> shards;
-  for (const auto& [tensor, shard] : shard_of) {
-    shards.insert(shard);
-  }
+  std::set<std::string> shards = shards_in(shard_of);
   check_shards_present(shards, start);
   std::map<std::string, size_t> number_of;
   for (const std::string& shard : shards) {
@@ -185,6 +195,15 @@ SafetensorsSet SafetensorsSet::open(const fs::path& path) {
     set.where_.emplace(tensor, number);
   }
   return set;
+}
+
+bool SafetensorsSet::is_complete(const fs::path& folder) {
+  std::error_code status;
+  if (fs::exists(folder / kSingleName, status)) {
+    return true;
+  }
+  fs::path index = folder / kIndexName;
+  return fs::exists(index, status) && find_missing(shards_in(read_weight_map(index)), folder).empty();
 }
 
 TensorBytes SafetensorsSet::find(const std::string& name) const {

@@ -50,6 +50,9 @@ class SafetensorsSet {
   // model.safetensors.index.json. Missing shards and tensors the index promises but no shard holds are
   // errors here, before anything is loaded. A folder with only .bin / .pt files is refused with the reason.
   static SafetensorsSet open(const std::filesystem::path& path);
+  // Whether all files that `open` needs are in this folder. A folder with a config alone is good for
+  // planning.
+  static bool is_complete(const std::filesystem::path& folder);
 
   bool contains(const std::string& name) const { return where_.contains(name); }
   TensorBytes find(const std::string& name) const;  // SNUG_CHECKs that it is there

@@ -6,25 +6,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/error.h"
+#include "io/printable.h"
+#include "model/config_defaults.h"
 
 namespace snug {
 namespace {
 
 // Big enough that any real model passes, small enough that no product of two sizes overflows.
 constexpr int64_t kLargestSize = int64_t{1} << 24;
+// Programs grow with the layers, and planning with them.
+constexpr int64_t kMostLayers = int64_t{1} << 14;
 
 bool is_given(const Json& config, std::string_view key) {
   auto found = config.find(key);
   return found != config.end() && !found->is_null();
-}
-
-double positive_key(const Json& config, std::string_view key, double fallback, const std::string& path) {
-  double value = json_number(config, key, fallback, path);
-  if (!(value > 0) || !std::isfinite(value)) {
-    throw bad_input(fmt::format("{}: \"{}\" is {}: expected a number above 0", path, key, value));
-  }
-  return value;
 }
 
 void read_scaling(const Json& scaling, const std::string& path, ModelSpec& spec) {
@@ -37,9 +34,9 @@ void read_scaling(const Json& scaling, const std::string& path, ModelSpec& spec)
     rope.kind = RopeScaling::Kind::linear;
   } else if (type == "llama3") {
     rope.kind = RopeScaling::Kind::llama3;
-    rope.low_frequency_factor = positive_key(scaling, "low_freq_factor", 1.0, path);
-    rope.high_frequency_factor = positive_key(scaling, "high_freq_factor", 4.0, path);
-    rope.original_positions = size_key(scaling, "original_max_position_embeddings", 8192, path);
+    rope.low_frequency_factor = positive_key(scaling, "low_freq_factor", path);
+    rope.high_frequency_factor = positive_key(scaling, "high_freq_factor", path);
+    rope.original_positions = size_key(scaling, "original_max_position_embeddings", spec.max_positions, path);
     if (rope.high_frequency_factor <= rope.low_frequency_factor) {
       throw bad_input(fmt::format("{}: \"high_freq_factor\" {} must be above \"low_freq_factor\" {}", path,
                                   rope.high_frequency_factor, rope.low_frequency_factor));
@@ -51,16 +48,53 @@ void read_scaling(const Json& scaling, const std::string& path, ModelSpec& spec)
     throw bad_input(fmt::format(
         "{}: rope_scaling \"{}\" is not supported; supported: default, linear, llama3, dynamic", path, type));
   }
-  rope.factor = positive_key(scaling, "factor", 1.0, path);
+  rope.factor = positive_key(scaling, "factor", path);
+}
+
+int64_t size_up_to(int64_t largest, const Json& config, std::string_view key, const std::string& path) {
+  int64_t value = json_integer(config, key, path);
+  if (value <= 0 || value > largest) {
+    throw bad_input(fmt::format("{}: \"{}\" is {}: expected between 1 and {}", path, key, value, largest));
+  }
+  return value;
+}
+
+// Whether layer `layer` of "layer_types" slides.
+bool is_sliding(const Json& types, size_t layer, const std::string& path) {
+  const Json& type = types[layer];
+  if (type != "sliding_attention" && type != "full_attention") {
+    throw bad_input(
+        fmt::format("{}: \"layer_types\" has {} for layer {}; supported: full_attention, sliding_attention",
+                    path, printable(type.dump(), 60), layer));
+  }
+  return type == "sliding_attention";
 }
 
 }  // namespace
 
+Json with_defaults(const Json& config, std::string_view model_type, const std::string& path) {
+  std::span<const ConfigDefaults> all = config_defaults();
+  auto found = std::find_if(all.begin(), all.end(),
+                            [&](const ConfigDefaults& entry) { return entry.model_type == model_type; });
+  SNUG_CHECK(found != all.end(), "no defaults for model type " + std::string(model_type));
+  Json full = parse_json(found->json, path);
+  full.update(config);
+  full["model_type"] = model_type;
+  return full;
+}
+
 int64_t size_key(const Json& config, std::string_view key, const std::string& path) {
-  int64_t value = json_integer(config, key, path);
-  if (value <= 0 || value > kLargestSize) {
-    throw bad_input(
-        fmt::format("{}: \"{}\" is {}: expected between 1 and {}", path, key, value, kLargestSize));
+  return size_up_to(kLargestSize, config, key, path);
+}
+
+int64_t layers_key(const Json& config, std::string_view key, const std::string& path) {
+  return size_up_to(kMostLayers, config, key, path);
+}
+
+double positive_key(const Json& config, std::string_view key, const std::string& path) {
+  double value = json_number(config, key, 0, path);
+  if (!(value > 0) || !std::isfinite(value)) {
+    throw bad_input(fmt::format("{}: \"{}\" is {}: expected a number above 0", path, key, value));
   }
   return value;
 }
@@ -70,28 +104,51 @@ int64_t size_key(const Json& config, std::string_view key, int64_t fallback, con
 }
 
 void read_rope(const Json& config, const std::string& path, ModelSpec& spec) {
-  spec.rope_theta = positive_key(config, "rope_theta", 10000.0, path);
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    if (!is_given(config, key)) {
+  spec.rope_theta = positive_key(config, "rope_theta", path);
+  // Where both are given, the older name counts alone.
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!is_given(config, key) || config[key].empty()) {
       continue;
     }
     const Json& scaling = config[key];
-    if (!scaling.is_object()) {
-      throw bad_input(fmt::format("{}: \"{}\" must be an object", path, key));
+    if (!scaling.is_object() ||
+        std::any_of(scaling.begin(), scaling.end(), [](const Json& value) { return value.is_object(); })) {
+      throw bad_input(fmt::format("{}: \"{}\" must be one object with numbers, for all layers", path, key));
     }
-    spec.rope_theta = positive_key(scaling, "rope_theta", spec.rope_theta, path);
+    if (is_given(scaling, "rope_theta")) {
+      spec.rope_theta = positive_key(scaling, "rope_theta", path);
+    }
     read_scaling(scaling, path, spec);
+    return;
+  }
+}
+
+void read_windows(const Json& config, const std::string& path, int64_t window, int64_t first_layer,
+                  ModelSpec& spec) {
+  auto layers = static_cast<size_t>(spec.layers);
+  bool listed = is_given(config, "layer_types");
+  if (listed && (!config["layer_types"].is_array() || config["layer_types"].size() != layers)) {
+    throw bad_input(fmt::format("{}: \"layer_types\" must list {} layers, as there are", path, layers));
+  }
+  for (size_t layer = 0; layer < layers; ++layer) {
+    bool slides = listed ? is_sliding(config["layer_types"], layer, path)
+                         : window > 0 && static_cast<int64_t>(layer) >= first_layer;
+    if (slides && window == 0) {
+      throw bad_input(fmt::format(
+          "{}: \"layer_types\" has sliding_attention, but there is no \"sliding_window\" in use", path));
+    }
+    spec.windows.push_back(slides ? window : 0);
   }
 }
 
 void read_decoder_shape(const Json& config, const std::string& path, ModelSpec& spec) {
   spec.vocabulary = size_key(config, "vocab_size", path);
   spec.width = size_key(config, "hidden_size", path);
-  spec.layers = size_key(config, "num_hidden_layers", path);
+  spec.layers = layers_key(config, "num_hidden_layers", path);
   spec.heads = size_key(config, "num_attention_heads", path);
   spec.kv_heads = size_key(config, "num_key_value_heads", spec.heads, path);
   spec.inner_width = size_key(config, "intermediate_size", path);
-  spec.max_positions = size_key(config, "max_position_embeddings", 2048, path);
+  spec.max_positions = size_key(config, "max_position_embeddings", path);
   if (!is_given(config, "head_dim") && spec.width % spec.heads != 0) {
     throw bad_input(
         fmt::format("{}: \"hidden_size\" {} is not a multiple of \"num_attention_heads\" {}, and no "
@@ -108,7 +165,7 @@ void read_decoder_shape(const Json& config, const std::string& path, ModelSpec& 
     throw bad_input(
         fmt::format("{}: the head dimension {} is odd; rotary positions need pairs", path, spec.head_dim));
   }
-  spec.norm_epsilon = json_number(config, "rms_norm_eps", 1e-6, path);
+  spec.norm_epsilon = positive_key(config, "rms_norm_eps", path);
   spec.initializer_range = json_number(config, "initializer_range", 0.02, path);
   spec.tied_embeddings = json_bool(config, "tie_word_embeddings", false, path);
 }

@@ -10,9 +10,15 @@
 
 namespace snug {
 
+// A name in "architectures", and the "model_type" that goes with it.
+struct Architecture {
+  std::string_view name;
+  std::string_view model_type;
+};
+
 struct Family {
   std::string_view name;
-  std::vector<std::string_view> architectures;
+  std::vector<Architecture> architectures;
   void (*read_config)(const Json& config, const std::string& path, ModelSpec& spec);
   Program (*build_forward)(const ModelSpec& spec, const ForwardOptions& options);
 };

@@ -17,6 +17,6 @@ void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
 
 }  // namespace
 
-const Family kLlamaFamily = {"llama", {"LlamaForCausalLM"}, read_config, build_decoder};
+const Family kLlamaFamily = {"llama", {{"LlamaForCausalLM", "llama"}}, read_config, build_decoder};
 
 }  // namespace snug

@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "io/atomic_file.h"
 #include "model/catalogue.h"
+#include "model/tying.h"
 
 namespace snug {
 namespace {
@@ -36,7 +37,9 @@ bool is_hub_id(const std::string& model) {
 
 LocatedModel from_folder(const std::filesystem::path& folder) {
   std::filesystem::path config = folder / "config.json";
-  return {parse_model_config(read_text_file(config), config.string()), folder.string()};
+  LocatedModel model{parse_model_config(read_text_file(config), config.string()), folder.string()};
+  settle_tying(folder, model.spec);
+  return model;
 }
 
 }  // namespace

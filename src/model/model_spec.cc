@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/check.h"
 #include "base/error.h"
+#include "base/sizes.h"
 #include "io/printable.h"
+#include "model/config_keys.h"
 #include "model/family.h"
 
 namespace snug {
@@ -16,20 +16,29 @@ namespace {
 std::string supported_architectures() {
   std::vector<std::string_view> names;
   for (const Family* family : families()) {
-    names.insert(names.end(), family->architectures.begin(), family->architectures.end());
+    for (const Architecture& architecture : family->architectures) {
+      names.push_back(architecture.name);
+    }
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-const Family& family_of_architecture(const std::string& architecture, const std::string& path) {
+struct Choice {
+  const Family* family = nullptr;
+  const Architecture* architecture = nullptr;
+};
+
+// The first architecture of any family for which `is_it` holds.
+template <typename Predicate>
+Choice find_architecture(Predicate is_it) {
   for (const Family* family : families()) {
-    const auto& known = family->architectures;
-    if (std::find(known.begin(), known.end(), architecture) != known.end()) {
-      return *family;
+    for (const Architecture& architecture : family->architectures) {
+      if (is_it(architecture)) {
+        return {family, &architecture};
+      }
     }
   }
-  throw bad_input(fmt::format("{}: architecture \"{}\" is not supported; supported: {}", path, architecture,
-                              supported_architectures()));
+  return {};
 }
 
 const Family& family_named(const std::string& name) {
@@ -41,15 +50,38 @@ const Family& family_named(const std::string& name) {
   SNUG_CHECK(false, "no family is named " + name);
 }
 
-std::string architecture_of(const Json& config, const std::string& path) {
-  auto found = config.find("architectures");
-  if (found == config.end() || !found->is_array() || found->empty() || !found->front().is_string()) {
-    throw bad_input(
-        fmt::format("{}: \"architectures\" is missing or is no list of names; is this a model's "
-                    "config.json? Supported: {}",
-                    path, supported_architectures()));
+// By "architectures"; a config without it may still say its "model_type".
+Choice choose_family(const Json& config, const std::string& path) {
+  std::string model_type = json_string(config, "model_type", "", path);
+  Choice by_type = find_architecture(
+      [&](const Architecture& architecture) { return architecture.model_type == model_type; });
+  auto names = config.find("architectures");
+  if (names == config.end() || names->is_null() || (names->is_array() && names->empty())) {
+    if (by_type.family == nullptr) {
+      throw bad_input(fmt::format(
+          "{}: neither \"architectures\" nor \"model_type\" ({}) names a model that snug knows; is this a "
+          "model's config.json? Supported: {}",
+          path, in_quotes(model_type, 60), supported_architectures()));
+    }
+    return by_type;
   }
-  return found->front().get<std::string>();
+  if (!names->is_array() || !names->front().is_string()) {
+    throw bad_input(fmt::format("{}: \"architectures\" is no list of names; supported: {}", path,
+                                supported_architectures()));
+  }
+  const auto& name = names->front().get_ref<const std::string&>();
+  Choice by_name =
+      find_architecture([&](const Architecture& architecture) { return architecture.name == name; });
+  if (by_name.family == nullptr) {
+    throw bad_input(fmt::format("{}: architecture {} is not supported; supported: {}", path,
+                                in_quotes(name, 60), supported_architectures()));
+  }
+  if (by_type.family != nullptr && by_type.family != by_name.family) {
+    throw bad_input(
+        fmt::format("{}: \"architectures\" says {}, but \"model_type\" says {}; correct one of them", path,
+                    in_quotes(name, 60), in_quotes(model_type, 60)));
+  }
+  return by_name;
 }
 
 std::optional<DType> saved_dtype(const Json& config, const std::string& path) {
@@ -85,17 +117,17 @@ ModelSpec parse_model_config(std::string_view text, const std::string& path) {
   }
   ModelSpec spec;
   spec.source = path;
-  spec.architecture = architecture_of(config, path);
-  const Family& family = family_of_architecture(spec.architecture, path);
+  auto [family, architecture] = choose_family(config, path);
+  spec.architecture = architecture->name;
   if (config.contains("quantization_config")) {
     throw bad_input(
         fmt::format("{}: the checkpoint is quantised (\"quantization_config\"); snug reads fp32, bf16 "
                     "and fp16 weights: use the original, unquantised model",
                     path));
   }
-  spec.family = family.name;
+  spec.family = family->name;
   spec.dtype = saved_dtype(config, path);
-  family.read_config(config, path, spec);
+  family->read_config(with_defaults(config, architecture->model_type, path), path, spec);
   return spec;
 }
 
@@ -107,7 +139,7 @@ int64_t count_parameters(const Program& program) {
   int64_t count = 0;
   for (const Buffer& buffer : program.buffers) {
     if (buffer.role == Role::base_weights && !buffer.parts.empty()) {
-      count += buffer.max_elements();
+      count = add_sizes(count, buffer.max_elements(), "the model");
     }
   }
   return count;

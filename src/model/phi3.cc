@@ -30,6 +30,6 @@ void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
 
 }  // namespace
 
-const Family kPhi3Family = {"phi3", {"Phi3ForCausalLM"}, read_config, build_decoder};
+const Family kPhi3Family = {"phi3", {{"Phi3ForCausalLM", "phi3"}}, read_config, build_decoder};
 
 }  // namespace snug

@@ -22,34 +22,35 @@ void require_gated_gelu(const Json& config, const std::string& path) {
   }
 }
 
-// The first T5 shares its embedding with its head and scales the head's input for it. Configs written by
-// transformers 5 say "tie_word_embeddings": true for all, and tell the two apart by another key.
-void require_own_head(const Json& config, const std::string& path) {
+// The first T5 scales what its head reads. Configs written by transformers 5 say "tie_word_embeddings": true
+// for all, and tell the two apart by another key; mT5 never scales.
+void require_unscaled_head(const Json& config, const std::string& path) {
   bool tied = json_bool(config, "tie_word_embeddings", true, path);
-  if (json_bool(config, "scale_decoder_outputs", tied, path)) {
-    throw bad_input(fmt::format(
-        "{}: head and embedding are one matrix (\"tie_word_embeddings\" is not false, and there is no "
-        "\"scale_decoder_outputs\": false); supported are T5 v1.1, FLAN-T5 and mT5, which have a head of "
-        "their "
-        "own",
-        path));
+  if (config["model_type"] != "mt5" && json_bool(config, "scale_decoder_outputs", tied, path)) {
+    throw bad_input(
+        fmt::format("{}: the head reads scaled values, as in the first T5 (\"tie_word_embeddings\" is not "
+                    "false, and there "
+                    "is no \"scale_decoder_outputs\": false); supported are T5 v1.1, FLAN-T5 and mT5",
+                    path));
   }
 }
 
 void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
   require_gated_gelu(config, path);
-  require_own_head(config, path);
+  require_unscaled_head(config, path);
   spec.vocabulary = size_key(config, "vocab_size", path);
   spec.width = size_key(config, "d_model", path);
   spec.head_dim = size_key(config, "d_kv", path);
   spec.heads = size_key(config, "num_heads", path);
   spec.kv_heads = spec.heads;
   spec.inner_width = size_key(config, "d_ff", path);
-  spec.encoder_layers = size_key(config, "num_layers", path);
-  spec.layers = size_key(config, "num_decoder_layers", spec.encoder_layers, path);
-  spec.norm_epsilon = json_number(config, "layer_norm_epsilon", 1e-6, path);
-  spec.relative_buckets = size_key(config, "relative_attention_num_buckets", 32, path);
-  spec.relative_max_distance = size_key(config, "relative_attention_max_distance", 128, path);
+  spec.encoder_layers = layers_key(config, "num_layers", path);
+  spec.layers = config["num_decoder_layers"].is_null() ? spec.encoder_layers
+                                                       : layers_key(config, "num_decoder_layers", path);
+  spec.norm_epsilon = positive_key(config, "layer_norm_epsilon", path);
+  spec.relative_buckets = size_key(config, "relative_attention_num_buckets", path);
+  spec.relative_max_distance = size_key(config, "relative_attention_max_distance", path);
+  spec.tied_embeddings = json_bool(config, "tie_word_embeddings", true, path);
   if (spec.relative_buckets < 4 || spec.relative_buckets % 2 != 0 ||
       spec.relative_max_distance <= spec.relative_buckets / 2) {
     throw bad_input(
@@ -85,15 +86,17 @@ class T5Builder : ForwardBuilder {
     BufferId ids = builder_.input("ids", DType::i32, {tokens_});
     BufferId target_offsets = builder_.input("offsets", DType::i32, {offsets_});
     Dims vocabulary_dims = {fixed(spec_.vocabulary), fixed(spec_.width)};
-    BufferId table = weight("shared.weight", vocabulary_dims,
-                            {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"});
+    std::vector<std::string> other_names = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
+    if (spec_.tied_embeddings) {
+      other_names.emplace_back("lm_head.weight");
+    }
+    BufferId table = weight("shared.weight", vocabulary_dims, std::move(other_names));
 
     Stack encoder{"encoder", source_offsets_, false};
     encoded_ = run(encoder, embed(table, source_ids, "encoder.embedding"), spec_.encoder_layers);
     Stack decoder{"decoder", target_offsets, true};
     BufferId decoded = run(decoder, embed(table, ids, "decoder.embedding"), spec_.layers);
-    // A folder without a head was saved from a model whose head still was the embedding.
-    append_goal(decoded, weight("lm_head.weight", vocabulary_dims, {"shared.weight"}));
+    append_goal(decoded, spec_.tied_embeddings ? table : weight("lm_head.weight", vocabulary_dims));
     Program program = builder_.finish();
     verify_with_shapes(program);
     return program;
@@ -184,7 +187,9 @@ Program build_t5(const ModelSpec& spec, const ForwardOptions& options) {
 
 }  // namespace
 
-const Family kT5Family = {
-    "t5", {"T5ForConditionalGeneration", "MT5ForConditionalGeneration"}, read_config, build_t5};
+const Family kT5Family = {"t5",
+                          {{"T5ForConditionalGeneration", "t5"}, {"MT5ForConditionalGeneration", "mt5"}},
+                          read_config,
+                          build_t5};
 
 }  // namespace snug

@@ -58,15 +58,17 @@ BufferId Gradients::gradient_of_weight(BufferId weight) {
   return gradient;
 }
 
-bool Gradients::free_to_change(BufferId gradient, BufferId value) const {
+bool Gradients::free_to_change(BufferId gradient, BufferId value) {
   auto found = sharers_.find(gradient);
   if (found == sharers_.end()) {
     return true;
   }
-  // A sharer's gradient is read when its producers are differentiated, from the last op to the first.
-  return std::all_of(found->second.begin(), found->second.end(), [&](BufferId sharer) {
-    return sharer == value || producer_[static_cast<size_t>(sharer)] > current_;
+  // A sharer's gradient is read when its producers are differentiated, from the last op to the first. Those
+  // that are behind us are forgotten: one buffer may serve the residual stream of every layer.
+  std::erase_if(found->second, [&](BufferId sharer) {
+    return sharer != value && producer_[static_cast<size_t>(sharer)] > current_;
   });
+  return found->second.size() <= found->second.count(value);
 }
 
 Gradients::Target Gradients::target(BufferId value) {

@@ -48,13 +48,13 @@ class Gradients {
 
  private:
   // Whether every reader of `buffer`'s content on behalf of other values has been appended already.
-  bool free_to_change(BufferId gradient, BufferId value) const;
+  bool free_to_change(BufferId gradient, BufferId value);
 
   Builder builder_;
   std::vector<bool> wanted_;   // by forward buffer
   std::vector<int> producer_;  // by forward buffer: the last forward op that writes it
   std::map<BufferId, BufferId> gradient_of_;
-  std::map<BufferId, std::set<BufferId>> sharers_;  // gradient buffer -> values it is the gradient of
+  std::map<BufferId, std::set<BufferId>> sharers_;  // gradient buffer -> values that may still need it
   int current_ = 0;                                 // index of the forward op
   Op current_op_;
 };

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/sizes.h"
 #include "ops/table.h"
 #include "plan/placement.h"
 
@@ -42,6 +43,16 @@ Program prepare(Program program, const Device& device) {
     }
   }
   return program;
+}
+
+// All offsets and sums of a plan are below the sum of everything, so that one is checked and no other.
+void require_countable_bytes(const std::vector<Program>& programs) {
+  int64_t total = 0;
+  for (const Program& program : programs) {
+    for (const Buffer& buffer : program.buffers) {
+      total = add_sizes(total, padded_bytes(buffer), "the run's buffers together");
+    }
+  }
 }
 
 // Persistent buffers, in the order of their roles, each at one offset in all phases.
@@ -207,6 +218,7 @@ Plan make_plan(std::vector<Program> programs, const Device& device, std::optiona
   for (Program& program : programs) {
     program = prepare(std::move(program), device);
   }
+  require_countable_bytes(programs);
   PersistentLayout persistent(programs);
   for (const Buffer* buffer : persistent.buffers()) {
     bool is_parameter = buffer->role == Role::base_weights && !buffer->parts.empty();

@@ -93,7 +93,7 @@ struct Buffer {
   std::vector<float> constant = {};    // contents that come with the program, such as frequencies
   bool trainable = false;
 
-  int64_t max_elements() const;
+  int64_t max_elements() const;  // throws bad_input where no machine could count them
   int64_t max_bytes() const { return max_elements() * size_of(dtype); }
 };
 

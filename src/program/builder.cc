@@ -14,13 +14,13 @@ BufferId Builder::input(std::string name, DType dtype, Dims dims) {
 }
 
 BufferId Builder::weight(std::string name, DType dtype, Dims dims, std::vector<TensorPart> parts) {
-  BufferId known = program_.find(name);
-  if (known != kNoBuffer) {
-    SNUG_CHECK(buffer(known).dims == dims, "weight " + name + " is asked for with two shapes");
-    return known;
+  if (auto known = weights_.find(name); known != weights_.end()) {
+    SNUG_CHECK(buffer(known->second).dims == dims, "weight " + name + " is asked for with two shapes");
+    return known->second;
   }
   BufferId id = persistent(std::move(name), dtype, std::move(dims), Role::base_weights);
   program_.buffer(id).parts = std::move(parts);
+  weights_.emplace(program_.buffer(id).name, id);
   return id;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,7 @@ class Builder {
   explicit Builder(Program program) : program_(std::move(program)) {}
 
   BufferId input(std::string name, DType dtype, Dims dims);
-  // A persistent weight; asking for the same name again returns the same buffer.
+  // A persistent weight; asking this builder for the same name again returns the same buffer.
   BufferId weight(std::string name, DType dtype, Dims dims, std::vector<TensorPart> parts);
   BufferId persistent(std::string name, DType dtype, Dims dims, Role role);
   BufferId temporary(std::string name, DType dtype, Dims dims, Role role = Role::activations);
@@ -32,6 +33,8 @@ class Builder {
 
  private:
   Program program_;
+  std::unordered_map<std::string, BufferId>
+      weights_;  // made here, by name: Program::find looks at every buffer
   int layer_ = kNoLayer;
 };
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/sizes.h"
 
 namespace snug {
 
@@ -24,7 +24,7 @@ std::string_view name_of(Home home) {
 int64_t Buffer::max_elements() const {
   int64_t elements = 1;
   for (const Dim& dim : dims) {
-    elements *= dim.max;
+    elements = multiply_sizes(elements, dim.max, name);
   }
   return elements;
 }

@@ -13,6 +13,12 @@ namespace snug {
 template <typename Enum>
 using Choice = std::pair<std::string_view, Enum>;
 
+inline constexpr std::array<Choice<LoraBias>, 3> kLoraBiases = {{
+    {"none", LoraBias::none},
+    {"all", LoraBias::all},
+    {"lora_only", LoraBias::lora_only},
+}};
+
 inline constexpr std::array<Choice<DataFormat>, 7> kDataFormats = {{
     {"auto", DataFormat::automatic},
     {"text", DataFormat::text},
@@ -77,6 +83,9 @@ constexpr std::string_view choice_name(const Choices& choices, Enum value) {
   return "";
 }
 
+constexpr std::string_view name_of(LoraBias bias) {
+  return choice_name(kLoraBiases, bias);
+}
 constexpr std::string_view name_of(DataFormat format) {
   return choice_name(kDataFormats, format);
 }

@@ -72,9 +72,7 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "not there: modules trained in full beside adapters; lora.target_modules takes linear layers"},
     {"target_parameters lora_target_parameters layer_replication layers_to_transform layers_pattern",
      "not there: lora.target_modules chooses layers by name"},
-    {"bias lora_bias", "not there: adapters are trained, biases are not"},
-    {"rank_pattern alpha_pattern exclude_modules",
-     "not there: all layers of lora.target_modules get the same lora.r"},
+    {"lora_bias", "not there: biases of the adapters themselves; lora.bias trains the model's"},
     {"lora_model_dir adapter_name_or_path",
      "not there: training starts with fresh adapters; snug generate --adapter uses one"},
     // data

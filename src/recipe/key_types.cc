@@ -212,6 +212,44 @@ std::optional<BadValue> read_weighted_file(const YamlNode& node, DataFile& file)
 
 }  // namespace
 
+namespace {
+
+template <typename Value, typename Read>
+std::optional<BadValue> read_map(const YamlNode& node, std::vector<std::pair<std::string, Value>>& out,
+                                 Read read_value) {
+  const std::vector<YamlNode>& items = node.value->items;
+  if (node.value->kind != YamlValue::Kind::map || items.size() > 2 * kMaxListElements) {
+    return bad(node);
+  }
+  std::vector<std::pair<std::string, Value>> read;
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    auto& [pattern, value] = read.emplace_back();
+    std::optional<BadValue> wrong = read_text(items[i], pattern);
+    wrong = wrong ? wrong : read_value(items[i + 1], value);
+    bool is_new =
+        std::none_of(read.begin(), read.end() - 1, [&](const auto& other) { return other.first == pattern; });
+    if (wrong || !is_new) {
+      return wrong ? wrong : bad(items[i]);
+    }
+  }
+  out = std::move(read);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<BadValue> read_patterns(const YamlNode& node, const IntegerRange& range,
+                                      std::vector<std::pair<std::string, int64_t>>& out) {
+  return read_map(node, out,
+                  [&](const YamlNode& value, int64_t& number) { return read_integer(value, range, number); });
+}
+
+std::optional<BadValue> read_patterns(const YamlNode& node, const NumberRange& range,
+                                      std::vector<std::pair<std::string, double>>& out) {
+  return read_map(node, out,
+                  [&](const YamlNode& value, double& number) { return read_number(value, range, number); });
+}
+
 std::optional<BadValue> read_files(const YamlNode& node, std::vector<DataFile>& out) {
   auto read_one = [](const YamlNode& element, DataFile& file) {
     return element.value->kind == YamlValue::Kind::map ? read_weighted_file(element, file)

@@ -55,6 +55,11 @@ std::optional<BadValue> read_text(const YamlNode& node, std::string& out);
 std::optional<BadValue> read_text_or_list(const YamlNode& node, std::vector<std::string>& out);
 // The same, each with a weight if the list has {path, weight} in it.
 std::optional<BadValue> read_files(const YamlNode& node, std::vector<DataFile>& out);
+// {text: number}, in the order in which they stand.
+std::optional<BadValue> read_patterns(const YamlNode& node, const IntegerRange& range,
+                                      std::vector<std::pair<std::string, int64_t>>& out);
+std::optional<BadValue> read_patterns(const YamlNode& node, const NumberRange& range,
+                                      std::vector<std::pair<std::string, double>>& out);
 // Text of a form: lines and tabs may be in it.
 std::optional<BadValue> read_lines(const YamlNode& node, std::string& out);
 std::optional<BadValue> read_size(const YamlNode& node, std::optional<int64_t>& out_bytes);
@@ -92,6 +97,27 @@ RecipeKey integer_key(std::string_view name, IntegerRange range, Field field, st
   RecipeKey key{.name = name, .allowed = allowed_text(range), .help = help};
   key.read = [=](const YamlNode& node, Recipe& recipe) { return read_integer(node, range, field(recipe)); };
   key.print = [=](const Recipe& recipe) { return Json(field(recipe)); };
+  return key;
+}
+
+// The field is an optional.
+template <typename Field>
+RecipeKey optional_integer_key(std::string_view name, IntegerRange range, Field field,
+                               std::string_view help) {
+  RecipeKey key{.name = name, .allowed = allowed_text(range) + ", or null", .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+    if (is_null(node)) {
+      field(recipe).reset();
+      return std::nullopt;
+    }
+    int64_t number = 0;
+    std::optional<BadValue> bad = read_integer(node, range, number);
+    if (!bad) {
+      field(recipe) = number;
+    }
+    return bad;
+  };
+  key.print = [=](const Recipe& recipe) { return field(recipe) ? Json(*field(recipe)) : Json(); };
   return key;
 }
 
@@ -193,6 +219,25 @@ RecipeKey names_key(std::string_view name, std::string allowed, Field field, std
 template <typename Field>
 RecipeKey optional_names_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
   return or_null(names_key(name, std::move(allowed), field, help), field);
+}
+
+// Numbers for the modules that a regular expression names.
+template <typename Range, typename Field>
+RecipeKey patterns_key(std::string_view name, Range range, Field field, std::string example,
+                       std::string_view help) {
+  RecipeKey key{.name = name,
+                .allowed = fmt::format("a map from modules to {}", allowed_text(range)),
+                .example = std::move(example),
+                .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) { return read_patterns(node, range, field(recipe)); };
+  key.print = [=](const Recipe& recipe) {
+    Json map = Json::object();
+    for (const auto& [pattern, value] : field(recipe)) {
+      map[pattern] = value;
+    }
+    return map;
+  };
+  return key;
 }
 
 template <typename Field>

@@ -44,6 +44,7 @@ constexpr std::array<RecipeSection, 6> kSections = {{
 // Upper ends are far above any real run; they keep products of sizes within 64 bits.
 constexpr int64_t kMaxTokens = int64_t{1} << 24;
 constexpr int64_t kMaxSequences = int64_t{1} << 16;
+constexpr IntegerRange kRanks = {1, 65536};
 constexpr int64_t kMaxSteps = 1'000'000'000;
 constexpr int64_t kMaxSeed = (int64_t{1} << 32) - 1;  // Hugging Face's too
 
@@ -59,9 +60,13 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
   keys.push_back(bool_key(
       "model.from_scratch", [](auto& recipe) -> auto& { return recipe.model.from_scratch; },
       "Start from random weights in config.json's shapes instead of reading the weights."));
+  keys.push_back(optional_integer_key(
+      "model.max_positions", {1, kMaxTokens},
+      [](auto& recipe) -> auto& { return recipe.model.max_positions; },
+      "Allows sequences (data.max_length) that are longer than config.json's max_position_embeddings; what a "
+      "model makes of positions that it has never seen is not known."));
   keys.push_back(integer_key(
-      "lora.r", {1, 65536}, [](auto& recipe) -> auto& { return lora_of(recipe).r; },
-      "Rank of the adapters."));
+      "lora.r", kRanks, [](auto& recipe) -> auto& { return lora_of(recipe).r; }, "Rank of the adapters."));
   keys.push_back(number_key(
       "lora.lora_alpha", kAboveZero, [](auto& recipe) -> auto& { return lora_of(recipe).lora_alpha; }, "16",
       "The adapters' product is scaled by lora_alpha / r."));
@@ -72,7 +77,23 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
   keys.push_back(names_key(
       "lora.target_modules", "all-linear, a module's name, or a list of names",
       [](auto& recipe) -> auto& { return lora_of(recipe).target_modules; },
-      "Which linear layers get an adapter: full names or suffixes such as q_proj."));
+      "Which linear layers get an adapter: full names or suffixes such as q_proj; one text with more than a "
+      "name in it is a regular expression for full names."));
+  keys.push_back(optional_names_key(
+      "lora.exclude_modules", "a module's name, or a list of names",
+      [](auto& recipe) -> auto& { return lora_of(recipe).exclude_modules; },
+      "Which of them get none, named in the same way."));
+  keys.push_back(patterns_key(
+      "lora.rank_pattern", kRanks, [](auto& recipe) -> auto& { return lora_of(recipe).rank_pattern; },
+      "{down_proj: 64}",
+      "Another r for some layers: names, suffixes, or regular expressions for them; the first that matches "
+      "counts."));
+  keys.push_back(patterns_key(
+      "lora.alpha_pattern", kAboveZero, [](auto& recipe) -> auto& { return lora_of(recipe).alpha_pattern; },
+      "{down_proj: 128}", "Another lora_alpha, likewise."));
+  keys.push_back(choice_key(
+      "lora.bias", kLoraBiases, [](auto& recipe) -> auto& { return lora_of(recipe).bias; },
+      "Train the model's biases as well, where it has any: all, or those of the adapted layers."));
   keys.push_back(bool_key(
       "lora.use_rslora", [](auto& recipe) -> auto& { return lora_of(recipe).use_rslora; },
       "Scale by lora_alpha / sqrt(r) instead."));

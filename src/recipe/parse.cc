@@ -95,6 +95,8 @@ void read_section(const RecipeSection& section, const YamlNode& value, const Yam
     return;
   }
   if (section.set_present != nullptr) {
+    section.set_present(reading.recipe,
+                        false);  // keys that are not written here are not set, whatever was before
     section.set_present(reading.recipe, !is_empty);
   }
   NameChecker names(fmt::format("in {}", section.name), source, reading);

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
@@ -13,17 +14,27 @@
 namespace snug {
 
 struct ModelSection {
-  std::string path;            // folder with config.json, or a hub id
-  std::optional<DType> dtype;  // storage and compute; absent: what config.json says
-  bool from_scratch = false;   // random weights from config.json's shapes instead of safetensors
+  std::string path;                      // folder with config.json, or a hub id
+  std::optional<DType> dtype;            // storage and compute; absent: what config.json says
+  bool from_scratch = false;             // random weights from config.json's shapes instead of safetensors
+  std::optional<int64_t> max_positions;  // longer sequences than config.json says; absent: as it says
 };
+
+// Which biases of the model are trained beside the adapters.
+enum class LoraBias { none, all, lora_only };
 
 struct LoraSection {
   int64_t r = 8;
   double lora_alpha = 16;
   double lora_dropout = 0;
-  std::vector<std::string> target_modules = {"all-linear"};  // names, suffixes, or "all-linear"
-  bool use_rslora = false;                                   // scale by alpha / sqrt(r) instead of alpha / r
+  // Names, ends of names, "all-linear", or one regular expression (compile/module_names.h).
+  std::vector<std::string> target_modules = {"all-linear"};
+  std::vector<std::string> exclude_modules = {};  // likewise
+  // Expressions for modules whose r or lora_alpha differ; the first that matches counts.
+  std::vector<std::pair<std::string, int64_t>> rank_pattern = {};
+  std::vector<std::pair<std::string, double>> alpha_pattern = {};
+  LoraBias bias = LoraBias::none;
+  bool use_rslora = false;  // scale by alpha / sqrt(r) instead of alpha / r
 };
 
 enum class DataFormat {

@@ -43,7 +43,8 @@ output_dir: runs/first
 - **Sizes** take units: `24GB` is 24 × 10⁹ bytes, `22.3GiB` is 22.3 × 2³⁰.
 - **Text, numbers and booleans** are YAML's: `2e-4` is a number, `"2e-4"` is not, booleans are `true` and `false`.
 - **On the command line**, `--set training.learning_rate=1e-4` replaces one key, `--set lora=null` asks for full
-  fine-tuning, `--set 'lora.target_modules=[q_proj, v_proj]'` gives a list. Paths follow the same rule as in the file.
+  fine-tuning, `--set 'lora={r: 4}'` replaces that section, `--set 'lora.target_modules=[q_proj, v_proj]'` gives a list.
+  Paths follow the same rule as in the file.
 - **Errors** name the file, line and column. Unknown keys are errors, never ignored.
 )";
 

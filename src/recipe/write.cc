@@ -66,7 +66,7 @@ std::string yaml_value(const Json& value) {
   if (value.is_object()) {
     std::string map;
     for (const auto& [name, element] : value.items()) {
-      map += fmt::format("{}{}: {}", map.empty() ? "" : ", ", name, yaml_value(element));
+      map += fmt::format("{}{}: {}", map.empty() ? "" : ", ", yaml_value(Json(name)), yaml_value(element));
     }
     return fmt::format("{{{}}}", map);
   }

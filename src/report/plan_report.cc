@@ -103,8 +103,10 @@ std::string limit_line(const Plan& plan, const Style& style) {
 
 std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec,
                         const std::string& device, const Style& style) {
+  std::string warning = positions_warning(recipe, spec);
   return fmt::format("  {}  {}\n", style.dim("device"), device) + model_lines(plan, recipe, spec, style) +
-         "\n" + role_table(plan).to_text(style) + "\n" + peak_lines(plan, style) + limit_line(plan, style);
+         "\n" + role_table(plan).to_text(style) + "\n" + peak_lines(plan, style) + limit_line(plan, style) +
+         (warning.empty() ? "" : fmt::format("  {} {}\n", style.bad("!"), warning));
 }
 
 std::string speed_report(const SpeedEstimate& estimate, const Style& style) {

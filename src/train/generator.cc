@@ -1,12 +1,15 @@
 // Greedy and sampled generation.
 #include "train/generator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "compile/phases.h"
 
 namespace snug {
@@ -44,6 +47,16 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingO
   }
   all.resize(count);
   return all;
+}
+
+// Not one of them means anything then, and the likeliest would be any.
+void require_finite(std::span<const float> logits, int64_t position) {
+  if (!std::all_of(logits.begin(), logits.end(), [](float value) { return std::isfinite(value); })) {
+    throw bad_input(fmt::format(
+        "the model's logits behind position {} are not finite: its weights or the adapter's hold NaN "
+        "or infinity, or its values exceed the dtype (try --dtype fp32)",
+        position));
+  }
 }
 
 }  // namespace
@@ -127,6 +140,7 @@ std::vector<int32_t> generate(Executor& executor, const Prompt& prompt, const Sa
   Decoding decoding(executor, prompt.source);
   std::vector<float> logits = decoding.step(prompt.tokens);
   while (static_cast<int64_t>(made.size()) < options.max_new_tokens) {
+    require_finite(logits, static_cast<int64_t>(prompt.tokens.size() + made.size()));
     int32_t next = sample(logits, options, rng);
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), next) != options.stop_ids.end()) {
       break;

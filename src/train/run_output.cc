@@ -6,6 +6,7 @@
 #include "io/atomic_file.h"
 #include "plan/plan_json.h"
 #include "recipe/write.h"
+#include "train/adapter_files.h"
 #include "train/output.h"
 
 namespace snug {
@@ -30,7 +31,8 @@ Json evaluations_json(const TrainSummary& summary) {
 void RunOutput::begin(const Plan& plan) {
   std::vector<PlannedFile> files = {
       {kRecipe, kSmallFileBytes}, {kPlan, kSmallFileBytes}, {kMetrics, kSmallFileBytes}};
-  std::vector<PlannedFile> result = result_files(plan, inputs_.recipe, inputs_.model.folder);
+  std::vector<PlannedFile> result =
+      inputs_.recipe.lora ? adapter_files(plan) : model_files(plan, inputs_.model.folder);
   files.insert(files.end(), result.begin(), result.end());
   files.push_back({kSummary, kSmallFileBytes});
   folder_.begin(files);

@@ -1,5 +1,6 @@
 // The loop around the steps.
 #include "train/trainer.h"
+#include "train/adapter_files.h"
 
 #include <fmt/format.h>
 
@@ -261,11 +262,6 @@ DataModel data_model(const LocatedModel& model) {
 }
 
 TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, const DataObserver& observer) {
-  const ModelSpec& spec = model.spec;
-  if (recipe.data.max_length > spec.max_positions) {
-    throw bad_input(fmt::format("data.max_length is {}, but {} was made for at most {} positions",
-                                recipe.data.max_length, spec.source, spec.max_positions));
-  }
   return {recipe, model, load_run_data(recipe, data_model(model), observer)};
 }
 

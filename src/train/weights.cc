@@ -7,6 +7,8 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <string_view>
+#include <unordered_set>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -142,6 +144,43 @@ std::string text_of(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
+void require_shape(const Buffer& buffer, const TensorPart& part, const TensorBytes& tensor,
+                   const std::string& name) {
+  std::vector<int64_t> expected = part_shape(buffer, part);
+  if (tensor.shape != expected) {
+    throw bad_input(
+        fmt::format("{}: tensor \"{}\" is {}, but config.json makes it {}; the config and the weights "
+                    "are of different models",
+                    tensor.file, name, text_of(tensor.shape), text_of(expected)));
+  }
+  if (!is_floating(tensor.dtype)) {
+    throw bad_input(fmt::format("{}: tensor \"{}\" is {}; weights must be fp32, bf16 or fp16", tensor.file,
+                                name, name_of(tensor.dtype)));
+  }
+}
+
+// Loads the parts of a role's buffers for which `name_of` has a name.
+using NameOfPart = std::function<std::string(const TensorPart& part)>;
+
+void load_named(Executor& executor, Role role, const SafetensorsSet& files, const NameOfPart& name_of) {
+  Staging staging(executor);
+  for (const Buffer* buffer : file_buffers(executor.plan(), role)) {
+    Placer placer(executor, staging, *buffer);
+    int64_t columns = columns_of(*buffer);
+    for (const TensorPart& part : buffer->parts) {
+      std::string name = name_of(part);
+      if (name.empty()) {
+        continue;
+      }
+      TensorBytes tensor = files.find(name);
+      require_shape(*buffer, part, tensor, name);
+      placer.place(part.row_begin * columns, part.rows * columns, tensor.dtype, tensor.bytes.data());
+      files.release(tensor.bytes);
+    }
+  }
+  executor.backend().synchronize();
+}
+
 }  // namespace
 
 void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, const std::string& source) {
@@ -153,18 +192,7 @@ void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, c
         missing.push_back(part.names.front());
         continue;
       }
-      TensorBytes tensor = files.find(name);
-      std::vector<int64_t> expected = part_shape(*buffer, part);
-      if (tensor.shape != expected) {
-        throw bad_input(
-            fmt::format("{}: tensor \"{}\" is {}, but config.json makes it {}; the config and the weights "
-                        "are of different models",
-                        tensor.file, name, text_of(tensor.shape), text_of(expected)));
-      }
-      if (!is_floating(tensor.dtype)) {
-        throw bad_input(fmt::format("{}: tensor \"{}\" is {}; weights must be fp32, bf16 or fp16",
-                                    tensor.file, name, name_of(tensor.dtype)));
-      }
+      require_shape(*buffer, part, files.find(name), name);
     }
   }
   if (!missing.empty()) {
@@ -179,17 +207,15 @@ void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, c
 }
 
 void load_tensors(Executor& executor, Role role, const SafetensorsSet& files) {
-  Staging staging(executor);
-  for (const Buffer* buffer : file_buffers(executor.plan(), role)) {
-    Placer placer(executor, staging, *buffer);
-    int64_t columns = columns_of(*buffer);
-    for (const TensorPart& part : buffer->parts) {
-      TensorBytes tensor = files.find(name_in(files, part));
-      placer.place(part.row_begin * columns, part.rows * columns, tensor.dtype, tensor.bytes.data());
-      files.release(tensor.bytes);
-    }
-  }
-  executor.backend().synchronize();
+  load_named(executor, role, files, [&](const TensorPart& part) { return name_in(files, part); });
+}
+
+void load_instead(Executor& executor, const SafetensorsSet& files,
+                  const std::map<std::string, std::string>& names) {
+  load_named(executor, Role::base_weights, files, [&](const TensorPart& part) {
+    auto found = names.find(part.names.front());
+    return found == names.end() ? "" : found->second;
+  });
 }
 
 void load_constants(Executor& executor) {
@@ -223,9 +249,12 @@ void initialize_adapters(Executor& executor, uint64_t seed) {
 
 std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact) {
   std::vector<StoredTensor> tensors;
-  const Program& load = plan.phase(kLoadPhase).program;
+  std::unordered_set<std::string_view> known;
+  for (const Buffer& buffer : plan.phase(kLoadPhase).program.buffers) {
+    known.insert(buffer.name);
+  }
   for (const Buffer* buffer : file_buffers(plan, role)) {
-    bool use_master = exact && buffer->trainable && load.find(master_name(*buffer)) != kNoBuffer;
+    bool use_master = exact && buffer->trainable && known.contains(master_name(*buffer));
     for (const TensorPart& part : buffer->parts) {
       int64_t columns = columns_of(*buffer);
       tensors.push_back({.name = part.names.front(),
@@ -237,6 +266,14 @@ std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact
     }
   }
   return tensors;
+}
+
+std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>& tensors) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const StoredTensor& tensor : tensors) {
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  return entries;
 }
 
 void save_tensor(Executor& executor, const StoredTensor& tensor, SafetensorsWriter& writer) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, c
 
 // Streams all buffers of `role` that come from files into their places, converting on the way.
 void load_tensors(Executor& executor, Role role, const SafetensorsSet& files);
+
+// The same for some tensors of the model only, in place of what was loaded before: `names` has the model's
+// name of each and the files'. Throws bad_input for one whose shape disagrees.
+void load_instead(Executor& executor, const SafetensorsSet& files,
+                  const std::map<std::string, std::string>& names);
 
 // Constants that come with the programs, and zeros where the load phase says so. Call once, first.
 void load_constants(Executor& executor);
@@ -36,6 +42,7 @@ struct StoredTensor {
   int64_t elements = 0;
 };
 std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact);
+std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>& tensors);
 
 // Streams one tensor to a file through the staging buffer of the save phase.
 void save_tensor(Executor& executor, const StoredTensor& tensor, SafetensorsWriter& writer);

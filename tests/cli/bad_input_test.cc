@@ -128,6 +128,47 @@ TEST_F(BadInput, ConfigThatDisagreesWithTheWeights) {
   expect_refused(train(), {"gate_proj", "[384, 192]", "[400, 192]"});
 }
 
+TEST_F(BadInput, MoreTokensThanTheModelsPositions) {
+  for (const char* command : {"plan", "train"}) {
+    auto with = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> arguments = {command, kRecipe, "--set", "data.max_length=4096"};
+      arguments.insert(arguments.end(), {"--set", "output_dir=" + output().string(), "--set",
+                                         "training.max_steps=1", "--set", "data.max_samples=8"});
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      return run_snug(arguments);
+    };
+    expect_refused(with({}), {"data.max_length is 4096", "model.max_positions"});
+    CommandResult allowed = with({"--set", "model.max_positions=4096"});
+    EXPECT_EQ(allowed.exit_code, 0) << allowed.errors;
+    EXPECT_NE(allowed.output.find("! sequences of 4096 tokens"), std::string::npos) << allowed.output;
+    std::filesystem::remove_all(output());
+  }
+}
+
+TEST_F(BadInput, GenerationWithATokenizerOfAnotherModel) {
+  Json config = read_json(model() / "config.json");
+  config["vocab_size"] = 100;
+  write_file_atomically(model() / "config.json", config.dump());
+  CommandResult result = run_snug({"generate", model().string(), "--prompt", "zebra"});
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_NE(result.errors.find("vocabulary is 100"), std::string::npos) << result.errors;
+}
+
+TEST_F(BadInput, GenerationWithWeightsThatAreNoNumbers) {
+  Json info = parse_json(header(), "header")["model.norm.weight"];
+  ASSERT_EQ(info["dtype"], "BF16");
+  std::string bytes = read_text_file(weights());
+  size_t at = 8 + header().size() + info["data_offsets"][0].get<size_t>();
+  bytes.replace(at, 2, "\xC0\x7F");  // NaN
+  write_file_atomically(weights(), bytes);
+  for (const char* temperature : {"0", "1"}) {
+    CommandResult result =
+        run_snug({"generate", model().string(), "--prompt", "Once", "--temperature", temperature});
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    EXPECT_NE(result.errors.find("not finite"), std::string::npos) << result.errors;
+  }
+}
+
 TEST_F(BadInput, UnsupportedArchitecture) {
   Json config = read_json(model() / "config.json");
   config["architectures"] = {"GPT2LMHeadModel"};

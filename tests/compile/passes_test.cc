@@ -9,6 +9,7 @@
 #include "compile/backward.h"
 #include "compile/fuse.h"
 #include "compile/kv_cache.h"
+#include "compile/module_names.h"
 #include "compile/phases.h"
 #include "compile/recompute.h"
 #include "ops/table.h"
@@ -52,6 +53,42 @@ TEST(Adapters, AllLinearMeansTheSevenLayersOfEachBlock) {
   EXPECT_EQ(count(program, OpKind::lora_up), 3 * 4);
 }
 
+// As Python's re and PEFT's rules have it.
+TEST(Adapters, ModulesByExpression) {
+  auto selects = [](const std::vector<std::string>& names, const std::string& module) {
+    return ModuleNames(names, "key").contains(module);
+  };
+  const std::string q = "model.layers.1.self_attn.q_proj";
+  EXPECT_TRUE(selects({".*q_proj"}, q));
+  EXPECT_TRUE(selects({R"(model\.layers\.\d+\.self_attn\.[qv]_proj)"}, q));
+  EXPECT_FALSE(selects({R"(layers\.\d+\.self_attn\.q_proj)"}, q));  // the whole name, not its end
+  EXPECT_FALSE(selects({".*(k|v)_proj"}, q));
+  EXPECT_FALSE(selects({".*q_proj", "v_proj"}, q));  // in a list they are names
+  EXPECT_THROW(selects({"(q_proj"}, q), Error);
+  EXPECT_THROW(selects({R"(\A.*q_proj)"}, q), Error);
+  EXPECT_THROW(selects({R"((a)\1*)"}, q), Error);
+  EXPECT_FALSE(selects({"(.*.*)*x"}, q + std::string(200, 'a')));  // and does not take for ever
+
+  ModuleValues<int64_t> ranks({{"q_proj", 2}, {R"(layers\.1\..*)", 3}, {"self_attn", 4}}, "key");
+  EXPECT_EQ(ranks.of(q, 8), 2);
+  EXPECT_EQ(ranks.of("model.layers.1.mlp.up_proj", 8), 3);
+  EXPECT_EQ(ranks.of("model.layers.0.self_attn.v_proj", 8), 8);
+  EXPECT_EQ(ranks.of("model.layers.0.self_attn.xq_proj", 8), 8);
+}
+
+TEST(Adapters, LayersOfOneRankAndScaleShareAProduct) {
+  LoraSection lora;
+  lora.rank_pattern = {{"v_proj", 2}, {"q_proj", 8}};
+  lora.alpha_pattern = {{"up_proj", 1}};
+  lora.exclude_modules = {"layers.0.self_attn.k_proj", "o_proj", "down_proj"};
+  Program program = add_adapters(forward_of(small_llama()), {lora, false});
+  // q with k apart from v, gate apart from up.
+  EXPECT_EQ(count(program, OpKind::lora_up), 3 * 4);
+  EXPECT_EQ(adapter_names(program).size(), 2U * (3U * 5U - 1U));
+  lora.exclude_modules = {".*"};
+  EXPECT_THROW(add_adapters(forward_of(small_llama()), {lora, false}), Error);
+}
+
 TEST(Adapters, TargetsByNameAndBySuffix) {
   EXPECT_EQ(adapter_names(with_lora({"q_proj", "v_proj"})).size(), 3U * 2U * 2U);
   EXPECT_EQ(adapter_names(with_lora({"self_attn.o_proj"})).size(), 3U * 2U);
@@ -78,8 +115,8 @@ TEST(Adapters, AnUnknownTargetIsRefusedWithTheNearest) {
 }
 
 TEST(Adapters, ScaleIsAlphaOverRankOrItsRoot) {
-  EXPECT_FLOAT_EQ(lora_scale(LoraSection{.r = 16, .lora_alpha = 32}), 2.0F);
-  EXPECT_FLOAT_EQ(lora_scale(LoraSection{.r = 16, .lora_alpha = 32, .use_rslora = true}), 8.0F);
+  EXPECT_FLOAT_EQ(lora_scale(32, 16, false), 2.0F);
+  EXPECT_FLOAT_EQ(lora_scale(32, 16, true), 8.0F);
 }
 
 TEST(Backward, FrozenWeightsGetNoGradient) {

@@ -88,14 +88,90 @@ TEST(ModelSpec, DefaultsAndSpellings) {
   EXPECT_EQ(spec.rope_theta, 500000.0);
 }
 
+Json minimal(const char* model_type, const Json& more = Json::object()) {
+  Json config = {{"model_type", model_type}, {"hidden_size", 64}, {"num_hidden_layers", 3}};
+  config.update(more);
+  return config;
+}
+
+// As the config classes of transformers 5 have them.
+TEST(ModelSpec, KeysThatAreLeftOutAreHuggingFaces) {
+  ModelSpec mistral = parse(minimal("mistral"));
+  EXPECT_EQ(mistral.architecture, "MistralForCausalLM");
+  EXPECT_EQ(mistral.heads, 32);
+  EXPECT_EQ(mistral.kv_heads, 8);
+  EXPECT_EQ(mistral.inner_width, 14336);
+  EXPECT_EQ(mistral.max_positions, 131072);
+  EXPECT_EQ(mistral.windows, std::vector<int64_t>(3, 4096));
+  // A key that is there and null is none that was left out.
+  EXPECT_EQ(parse(minimal("mistral", {{"sliding_window", nullptr}})).windows, std::vector<int64_t>(3, 0));
+  EXPECT_EQ(parse(minimal("mistral", {{"num_key_value_heads", nullptr}})).kv_heads, 32);
+
+  EXPECT_EQ(parse(minimal("phi3")).norm_epsilon, 1e-5);
+  EXPECT_EQ(parse(minimal("phi3")).vocabulary, 32064);
+  EXPECT_EQ(parse(minimal("llama")).norm_epsilon, 1e-6);
+  EXPECT_EQ(parse(minimal("llama")).kv_heads, 32);
+  EXPECT_EQ(parse(minimal("llama")).max_positions, 2048);
+  EXPECT_EQ(parse(minimal("qwen2")).max_positions, 32768);
+  EXPECT_EQ(parse(minimal("qwen3")).head_dim, 128);
+  EXPECT_EQ(parse({{"model_type", "llama"}}).width, 4096);
+
+  ModelSpec mt5 = parse({{"model_type", "mt5"}});
+  EXPECT_EQ(mt5.vocabulary, 250112);
+  EXPECT_EQ(mt5.layers, 8);
+  EXPECT_TRUE(mt5.tied_embeddings);
+}
+
+TEST(ModelSpec, LlamasScalingBeginsAtTheModelsPositions) {
+  Json config = llama_config();
+  config["rope_scaling"] = {
+      {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}};
+  EXPECT_EQ(parse(config).rope_scaling.original_positions, 4096);
+  config["rope_scaling"].erase("factor");
+  expect_refusal(config, {"factor"});
+}
+
+TEST(ModelSpec, LayersMayAlternateBetweenWindowsAndAllThereIs) {
+  Json config = minimal("mistral", {{"sliding_window", 7}});
+  config["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
+  EXPECT_EQ(parse(config).windows, (std::vector<int64_t>{0, 7, 0}));
+  config["sliding_window"] = nullptr;
+  expect_refusal(config, {"layer_types", "sliding_window"});
+  config["layer_types"] = {"full_attention"};
+  expect_refusal(config, {"layer_types", "3"});
+  config["layer_types"] = {"full_attention", "linear_attention", "full_attention"};
+  expect_refusal(config, {"layer_types", "linear_attention"});
+}
+
+TEST(ModelSpec, ArchitectureAndModelTypeAgree) {
+  EXPECT_EQ(parse(minimal("qwen3", {{"architectures", nullptr}})).family, "qwen3");
+  expect_refusal(minimal("gpt2"), {"architectures", "gpt2", "LlamaForCausalLM"});
+  expect_refusal(Json::object(), {"architectures", "model_type"});
+  expect_refusal(minimal("qwen2", {{"architectures", {"LlamaForCausalLM"}}}), {"LlamaForCausalLM", "qwen2"});
+  expect_refusal(minimal("llama", {{"architectures", {"LlamaForSequenceClassification"}}}),
+                 {"LlamaForSequenceClassification"});
+}
+
+TEST(ModelSpec, SizesThatNobodyCanCount) {
+  Json config = llama_config();
+  config["head_dim"] = 1024;
+  config["num_attention_heads"] = config["num_key_value_heads"] = config["hidden_size"] = int64_t{1} << 24;
+  try {
+    parameters_of(config);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_NE(std::string(error.what()).find("2^56"), std::string::npos) << error.what();
+  }
+  config = llama_config();
+  config["num_hidden_layers"] = 1 << 20;
+  expect_refusal(config, {"num_hidden_layers", "16384"});
+}
+
 TEST(ModelSpec, Refusals) {
   Json config = llama_config();
   config["architectures"] = {"MambaForCausalLM"};
   expect_refusal(config, {"MambaForCausalLM", "LlamaForCausalLM"});
-
-  config = llama_config();
-  config.erase("hidden_size");
-  expect_refusal(config, {"config.json", "hidden_size"});
 
   config = llama_config();
   config["hidden_size"] = "4096";

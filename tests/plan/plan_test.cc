@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/bytes.h"
+#include "base/error.h"
 #include "base/rng.h"
 #include "compile/phases.h"
 #include "plan/fit.h"
@@ -87,6 +88,34 @@ TEST(Plan, BuffersThatLiveTogetherNeverOverlap) {
       }
     }
   }
+}
+
+// Each buffer alone could be counted, all of them together cannot.
+TEST(Plan, RunsThatNobodyCanCountAreRefused) {
+  CpuBackend backend;
+  ModelSpec spec = small_llama();
+  spec.width = spec.inner_width = 1 << 24;
+  spec.layers = 400;
+  Recipe recipe = small_recipe();
+  EXPECT_THROW(plan_training(recipe, spec, backend), Error);
+  spec = small_llama();
+  spec.width = 1 << 20;
+  spec.max_positions = recipe.data.max_length = 1 << 24;
+  recipe.training.per_device_train_batch_size = 1 << 16;
+  EXPECT_THROW(plan_training(recipe, spec, backend), Error);
+}
+
+TEST(Plan, PositionsLimitTheLengthUnlessTheRecipeSaysOtherwise) {
+  CpuBackend backend;
+  Recipe recipe = small_recipe();
+  ModelSpec spec = small_llama();
+  recipe.data.max_length = spec.max_positions + 1;
+  EXPECT_THROW(plan_training(recipe, spec, backend), Error);
+  EXPECT_NE(positions_warning(recipe, spec), "");
+  recipe.model.max_positions = spec.max_positions + 1;
+  EXPECT_NO_THROW(plan_training(recipe, spec, backend));
+  recipe.data.max_length = spec.max_positions;
+  EXPECT_EQ(positions_warning(recipe, spec), "");
 }
 
 TEST(Plan, PlacementLossIsAtMostOnePercentOnLlamas) {

@@ -28,6 +28,7 @@ model:
   path: org/name
   dtype: bf16
   from_scratch: true
+  max_positions: 4096
 lora:
   r: 32
   lora_alpha: 64.5
@@ -35,6 +36,10 @@ lora:
   target_modules:
     - q_proj
     - layers.0.mlp.down_proj
+  exclude_modules: layers.1.self_attn.q_proj
+  rank_pattern: {q_proj: 4}
+  alpha_pattern: {q_proj: 1.5}
+  bias: lora_only
   use_rslora: true
 data:
   train_file: train.jsonl
@@ -88,11 +93,16 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.model.path, "org/name");
   EXPECT_EQ(recipe.model.dtype, DType::bf16);
   EXPECT_TRUE(recipe.model.from_scratch);
+  EXPECT_EQ(recipe.model.max_positions, 4096);
   ASSERT_TRUE(recipe.lora.has_value());
   EXPECT_EQ(recipe.lora->r, 32);
   EXPECT_EQ(recipe.lora->lora_alpha, 64.5);
   EXPECT_EQ(recipe.lora->lora_dropout, 0.05);
   EXPECT_EQ(recipe.lora->target_modules, (std::vector<std::string>{"q_proj", "layers.0.mlp.down_proj"}));
+  EXPECT_EQ(recipe.lora->exclude_modules, std::vector<std::string>{"layers.1.self_attn.q_proj"});
+  EXPECT_EQ(recipe.lora->rank_pattern, (std::vector<std::pair<std::string, int64_t>>{{"q_proj", 4}}));
+  EXPECT_EQ(recipe.lora->alpha_pattern, (std::vector<std::pair<std::string, double>>{{"q_proj", 1.5}}));
+  EXPECT_EQ(recipe.lora->bias, LoraBias::lora_only);
   EXPECT_TRUE(recipe.lora->use_rslora);
   EXPECT_EQ(recipe.data.train_file.at(0).path, "/recipes/train.jsonl");
   EXPECT_EQ(recipe.data.eval_file, (std::vector<std::string>{"/recipes/sub/eval.jsonl"}));
@@ -223,9 +233,26 @@ TEST(Recipe, OverridesApplyInOrder) {
   EXPECT_EQ(with({"lora={r: 64, lora_alpha: 1}"}).lora->r, 64);
   EXPECT_FALSE(with({"lora.r=64", "lora=null"}).lora.has_value());
   EXPECT_EQ(with({"lora.r=64", "lora=null", "lora={}"}).lora->r, 8);
+  EXPECT_EQ(with({"lora.r=64", "lora={}"}).lora->r, 8);
+  EXPECT_EQ(with({"lora.r=64", "lora={lora_alpha: 1}"}).lora->r, 8);
   EXPECT_FALSE(with({"memory.limit=24GB", "memory.limit=null"}).memory.limit_bytes.has_value());
   EXPECT_EQ(with({"memory.recompute=full", "memory.recompute=none"}).memory.recompute,
             std::vector<Recompute>{});
+}
+
+TEST(Recipe, PatternsKeepTheirOrderAndComeBackAsWritten) {
+  Recipe recipe = with({R"(lora.rank_pattern={"layers\\.1\\..*": 3, q_proj: 2, "a: b": 9})",
+                        "lora.alpha_pattern={v_proj: 2.5}", "lora.exclude_modules=.*up_proj",
+                        "lora.bias=lora_only", "model.max_positions=100"});
+  using Ranks = std::vector<std::pair<std::string, int64_t>>;
+  EXPECT_EQ(recipe.lora->rank_pattern, (Ranks{{R"(layers\.1\..*)", 3}, {"q_proj", 2}, {"a: b", 9}}));
+  Recipe again = parse_recipe(recipe_to_yaml(recipe), "");
+  EXPECT_EQ(again.lora->rank_pattern, recipe.lora->rank_pattern);
+  EXPECT_EQ(again.lora->alpha_pattern, recipe.lora->alpha_pattern);
+  EXPECT_EQ(again.lora->exclude_modules, std::vector<std::string>{".*up_proj"});
+  EXPECT_EQ(again.lora->bias, LoraBias::lora_only);
+  EXPECT_EQ(again.model.max_positions, 100);
+  EXPECT_FALSE(with({"model.max_positions=5", "model.max_positions=null"}).model.max_positions.has_value());
 }
 
 TEST(Recipe, OverridesCanSupplyARequiredKey) {

@@ -16,6 +16,7 @@
 #include "model/locate.h"
 #include "plan/fit.h"
 #include "support/reference_case.h"
+#include "train/adapter_files.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -38,12 +39,14 @@ class FixtureOn {
     if (recipe.model.from_scratch) {
       initialize_weights(executor, spec, 1);
     } else {
-      load(Role::base_weights, recipe.model.path);
+      SafetensorsSet files = SafetensorsSet::open(recipe.model.path);
+      require_tensors(plan, Role::base_weights, files, recipe.model.path);
+      load_tensors(executor, Role::base_weights, files);
     }
     if (recipe.lora && adapter.empty()) {
       initialize_adapters(executor, 1);
     } else if (recipe.lora) {
-      load(Role::adapters, adapter);
+      load_adapter(executor, adapter);
     }
   }
 
@@ -92,13 +95,6 @@ class FixtureOn {
   Plan plan;
   Executor executor;
   StepRunner runner;
-
- private:
-  void load(Role role, const std::filesystem::path& path) {
-    SafetensorsSet files = SafetensorsSet::open(path);
-    require_tensors(plan, role, files, path.string());
-    load_tensors(executor, role, files);
-  }
 };
 
 // On the CPU, whose memory starts as noise if poisoned.

@@ -4,7 +4,7 @@
 #include "data/batches/synthetic.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
-#include "train/output.h"
+#include "train/adapter_files.h"
 
 namespace snug {
 namespace {

@@ -11,6 +11,7 @@
 #include "support/model_rounding.h"
 #include "support/small_llama.h"
 #include "support/temporary_folder.h"
+#include "train/adapter_files.h"
 #include "train/generator.h"
 #include "train/output.h"
 

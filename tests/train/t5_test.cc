@@ -7,6 +7,7 @@
 #include "data/batches/synthetic.h"
 #include "support/model_rounding.h"
 #include "support/temporary_folder.h"
+#include "train/adapter_files.h"
 #include "train/generator.h"
 #include "train/output.h"
 

@@ -7,8 +7,8 @@
 #include "cuda/training/card_fixture.h"
 #include "support/curve_case.h"
 #include "support/train_fixture.h"
+#include "train/adapter_files.h"
 #include "train/generator.h"
-#include "train/output.h"
 
 namespace snug {
 namespace {
@@ -158,7 +158,7 @@ TEST(CudaTraining, FollowsTheCurveOfPeft) {
   recipe.training.warmup_steps = settings["warmup_steps"].get<int64_t>();
   recipe.training.lr_scheduler_type = Schedule::linear;
   for (bool graphs : {false, true}) {
-    CardFixture fixture(recipe, folder / "initial_adapter/adapter_model.safetensors", graphs);
+    CardFixture fixture(recipe, folder / "initial_adapter", graphs);
     const Json& steps = reference["steps"];
     auto total = static_cast<int64_t>(steps.size());
     for (int64_t step = 0; step < total; ++step) {

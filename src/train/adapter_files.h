@@ -1,0 +1,29 @@
+// PEFT's adapter folders: adapter_config.json and adapter_model.safetensors.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "exec/executor.h"
+#include "io/disk_space.h"
+#include "model/model_spec.h"
+#include "recipe/recipe.h"
+
+namespace snug {
+
+// Both files, as PEFT reads them.
+void save_adapter(Executor& executor, const Recipe& recipe, const ModelSpec& spec,
+                  const std::filesystem::path& folder);
+
+// The files that save_adapter writes, with what they take on the disk at most.
+std::vector<PlannedFile> adapter_files(const Plan& plan);
+
+// The LoRA settings of a PEFT folder; throws bad_input, by key, for what is no LoRA adapter or uses what snug
+// does not know.
+LoraSection read_adapter_config(const std::filesystem::path& folder);
+
+// Loads the adapters of a plan that was made with these settings, and the biases that the folder holds in
+// place of the model's own. Throws bad_input for a tensor that is missing, and for one that nobody asks for.
+void load_adapter(Executor& executor, const std::filesystem::path& folder);
+
+}  // namespace snug
