@@ -40,7 +40,7 @@ void print_data(const RunData& data, const DataSection& section, const Style& st
   fmt::print("{}", data_warning_lines(data, section, style));
 }
 
-int report_misfit(const Plan& plan, const std::vector<Alternative>& alternatives) {
+int report_misfit(const Plan& plan, const Alternatives& alternatives) {
   fmt::print(stderr, "{}", does_not_fit_report(plan, alternatives, Style::for_stderr()));
   return kExitDoesNotFit;
 }

@@ -12,6 +12,7 @@
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "io/atomic_file.h"
+#include "plan/fit.h"
 #include "recipe/write.h"
 #include "train/metrics_file.h"
 #include "train/output.h"
@@ -165,7 +166,8 @@ class Trainer {
   }
 
   void evaluate(MetricsFile& metrics) {
-    EvaluationMetrics row = runner_.evaluate(*inputs_.data.eval, evaluation_batches(recipe_));
+    EvaluationMetrics row = runner_.evaluate(
+        *inputs_.data.eval, evaluation_batches(evaluation_sequences(executor_.plan()).value()));
     row.step = summary_.steps;
     summary_.evaluations.push_back(row);
     metrics.append({{"step", row.step}, {"eval_loss", row.loss}, {"eval_targets", row.targets}});
