@@ -48,7 +48,6 @@ int main(int argc, char** argv) {
   recipe.model.dtype = snug::DType::f32;
   recipe.data.max_length = 256;
   recipe.training.per_device_train_batch_size = argument(argc, argv, 3, 8);
-  recipe.training.per_device_eval_batch_size = 1;
   recipe.training.learning_rate = 1e-3;
   recipe.training.lr_scheduler_type = snug::Schedule::constant;
 

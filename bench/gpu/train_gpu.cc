@@ -78,7 +78,6 @@ Recipe make_recipe(const Arguments& arguments) {
   recipe.data.max_length = number(arguments, "length");
   recipe.data.max_target_length = number(arguments, "target");
   recipe.training.per_device_train_batch_size = number(arguments, "batch");
-  recipe.training.per_device_eval_batch_size = 1;
   recipe.training.gradient_accumulation_steps = number(arguments, "accumulate");
   recipe.training.learning_rate = 1e-4;
   recipe.training.optimizer_states = parse_dtype(arguments.at("states")).value();

@@ -21,6 +21,9 @@ Json alternatives_json(const std::vector<Alternative>& alternatives) {
   Json list = Json::array();
   for (const Alternative& alternative : alternatives) {
     list.push_back({{"settings", alternative.settings}, {"peak_bytes", alternative.peak_bytes}});
+    if (!alternative.changes.empty()) {
+      list.back()["changes"] = alternative.changes;
+    }
   }
   return list;
 }
@@ -47,7 +50,7 @@ int plan_command(const PlanOptions& options) {
   std::unique_ptr<Device> planned_for = make_planning_device(device);
   LimitsOf limits = with_data ? data_limits(recipe) : LimitsOf();
   Plan plan = plan_training(recipe, spec, *planned_for, limits);
-  std::vector<Alternative> alternatives;
+  Alternatives alternatives;
   if (!plan.fits()) {
     alternatives = find_alternatives(recipe, spec, *planned_for, limits);
   }
@@ -57,7 +60,8 @@ int plan_command(const PlanOptions& options) {
       report["warnings"] = {warning};
     }
     if (!plan.fits()) {
-      report["alternatives"] = alternatives_json(alternatives);
+      report["alternatives"] = alternatives_json(alternatives.same);
+      report["opt_in"] = alternatives_json(alternatives.opt_in);
     }
     fmt::print("{}\n", report.dump(2));
   } else {

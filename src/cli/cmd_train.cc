@@ -33,7 +33,7 @@ void print_data(const RunData& data, const DataSection& section, const Style& st
   say(data_warning_lines(data, section, style));
 }
 
-int report_misfit(const Plan& plan, const std::vector<Alternative>& alternatives) {
+int report_misfit(const Plan& plan, const Alternatives& alternatives) {
   say(does_not_fit_report(plan, alternatives, Style::for_stderr()), stderr);
   return kExitDoesNotFit;
 }

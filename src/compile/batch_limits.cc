@@ -18,6 +18,10 @@ BatchLimits longest_sequence(const Recipe& recipe, bool has_encoder) {
       .sequences = 1, .tokens = decoder_length(recipe, has_encoder), .source_tokens = recipe.data.max_length};
 }
 
+bool evaluates(const DataSection& data) {
+  return !data.eval_file.empty() || data.eval_split > 0;
+}
+
 }  // namespace
 
 int64_t decoder_length(const Recipe& recipe, bool has_encoder) {
@@ -59,14 +63,21 @@ std::string positions_warning(const Recipe& recipe, const ModelSpec& spec) {
 
 RunLimits smallest_limits(const Recipe& recipe, const ModelSpec& spec) {
   BatchLimits least{.sequences = 1, .tokens = 2, .source_tokens = 1};
-  return {recipe.data.packing ? recipe_limits(recipe, spec).train : least, least};
+  RunLimits limits{recipe.data.packing ? recipe_limits(recipe, spec).train : least, std::nullopt};
+  if (evaluates(recipe.data)) {
+    limits.evaluate = least;
+  }
+  return limits;
 }
 
 RunLimits recipe_limits(const Recipe& recipe, const ModelSpec& spec) {
   BatchLimits one = longest_sequence(recipe, spec.has_encoder());
   BatchLimits trained = recipe.data.packing ? pack_limits(recipe, spec.has_encoder()) : one;
-  return {times(trained, recipe.training.per_device_train_batch_size),
-          times(one, recipe.training.per_device_eval_batch_size)};
+  RunLimits limits{times(trained, recipe.training.per_device_train_batch_size), std::nullopt};
+  if (evaluates(recipe.data)) {
+    limits.evaluate = times(one, recipe.training.per_device_eval_batch_size.value_or(1));
+  }
+  return limits;
 }
 
 }  // namespace snug

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "model/model_spec.h"
@@ -18,11 +19,16 @@ struct BatchLimits {
 
 struct RunLimits {
   BatchLimits train;
-  BatchLimits evaluate;
+  std::optional<BatchLimits> evaluate;  // of a run that evaluates
 };
 
 // Every sequence as long as the recipe allows: what is known without the data.
 RunLimits recipe_limits(const Recipe& recipe, const ModelSpec& spec);
+
+// How large an evaluation's batch may become where the recipe leaves it open (auto): enough to keep any
+// device busy. Until a plan has chosen, it is one sequence.
+inline constexpr int64_t kMostEvaluationSequences = 64;
+inline constexpr int64_t kMostEvaluationTokens = 16384;
 
 // What no data can be below: one sequence of two tokens; packs are planned whole.
 RunLimits smallest_limits(const Recipe& recipe, const ModelSpec& spec);

@@ -133,13 +133,19 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
     train = add_loss_scale(std::move(train));
   }
   Program update = build_update(train, training);
-  Program evaluate = build_loss_program(recipe, spec, {kEvaluatePhase, limits.evaluate, false});
-  evaluate = fuse_additions(std::move(evaluate));
-
-  std::vector<const Program*> all = {&train, &update, &evaluate};
+  std::vector<const Program*> all = {&train, &update};
   Program load = build_load(all);
   Program save = build_save(all);
-  return {std::move(load), std::move(train), std::move(update), std::move(evaluate), std::move(save)};
+  std::vector<Program> programs = {std::move(load), std::move(train), std::move(update)};
+  if (limits.evaluate) {
+    programs.push_back(compile_evaluation(recipe, spec, *limits.evaluate));
+  }
+  programs.push_back(std::move(save));
+  return programs;
+}
+
+Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits) {
+  return fuse_additions(build_loss_program(recipe, spec, {kEvaluatePhase, limits, false}));
 }
 
 std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationOptions& options) {

@@ -19,8 +19,11 @@ inline constexpr const char* kSavePhase = "save";
 inline constexpr const char* kEncodePhase = "encode";
 inline constexpr const char* kGeneratePhase = "generate";
 
-// load, train (one micro-batch, forward and backward), update, evaluate, save.
+// load, train (one micro-batch, forward and backward), update, evaluate (if there are limits for it), save.
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits);
+
+// evaluate alone: its persistent buffers are among those of train.
+Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits);
 
 struct GenerationOptions {
   DType dtype = DType::f32;

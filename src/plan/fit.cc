@@ -1,21 +1,21 @@
-// Trying the free choices in the order of what they cost.
+// Trying choices in the order of what they cost.
 #include "plan/fit.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "compile/phases.h"
+#include "recipe/keys.h"
+#include "recipe/write.h"
 
 namespace snug {
 namespace {
 
 constexpr size_t kEnoughAlternatives = 3;
 
-constexpr std::array<std::pair<Recompute, const char*>, 3> kPolicies = {
-    {{Recompute::none, "none"}, {Recompute::selective, "selective"}, {Recompute::full, "full"}}};
+constexpr std::array kPolicies = {Recompute::none, Recompute::selective, Recompute::full};
 
 // Micro-batches that divide the step evenly, largest first, the recipe's own included.
 std::vector<int64_t> micro_batches(const TrainingSection& training) {
@@ -28,6 +28,112 @@ std::vector<int64_t> micro_batches(const TrainingSection& training) {
   return sizes;
 }
 
+// What takes less memory by computing otherwise.
+struct OptIn {
+  bool (*applies)(const Recipe& recipe, const ModelSpec& spec);
+  void (*apply)(Recipe& recipe);
+  const char* changes;
+};
+
+constexpr std::array kOptIns = {
+    OptIn{[](const Recipe& recipe, const ModelSpec&) {
+            return recipe.training.optimizer_states != DType::bf16;
+          },
+          [](Recipe& recipe) { recipe.training.optimizer_states = DType::bf16; },
+          "AdamW's moments in bf16 and no fp32 copy of bf16 weights, rounded stochastically"},
+    OptIn{[](const Recipe& recipe, const ModelSpec& spec) { return run_dtype(recipe, spec) == DType::f32; },
+          [](Recipe& recipe) { recipe.model.dtype = DType::bf16; },
+          "weights and computation in bf16 instead of fp32"},
+};
+
+class Search {
+ public:
+  Search(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits)
+      : recipe_(recipe), spec_(spec), device_(device), limits_(limits) {}
+
+  // Free choices that make `base` fit, no more than `most`.
+  std::vector<Alternative> free_choices(const Recipe& base, size_t most) const {
+    std::vector<Alternative> found;
+    const TrainingSection& training = base.training;
+    int64_t effective = training.per_device_train_batch_size * training.gradient_accumulation_steps;
+    for (int64_t size : micro_batches(training)) {
+      for (Recompute policy : kPolicies) {
+        Recipe candidate = base;
+        candidate.training.per_device_train_batch_size = size;
+        candidate.training.gradient_accumulation_steps = effective / size;
+        candidate.memory.recompute = {policy};
+        if (std::optional<Plan> plan = fitting_plan(candidate)) {
+          found.push_back({settings_of(candidate), plan->peak_bytes(), {}});
+          break;  // a stronger policy at the same size would only be slower
+        }
+      }
+      if (found.size() == most) {
+        break;
+      }
+    }
+    return found;
+  }
+
+  std::vector<Alternative> opt_ins() const {
+    std::vector<OptIn> applicable;
+    for (const OptIn& one : kOptIns) {
+      if (one.applies(recipe_, spec_)) {
+        applicable.push_back(one);
+      }
+    }
+    std::vector<Alternative> found;
+    for (const OptIn& one : applicable) {
+      append_first({one}, found);
+    }
+    if (found.empty() && applicable.size() > 1) {
+      append_first(applicable, found);
+    }
+    return found;
+  }
+
+ private:
+  // The size of an evaluation's batch is left open only if it is what does not fit.
+  std::optional<Plan> fitting_plan(Recipe& candidate) const {
+    Plan plan = plan_training(candidate, spec_, device_, limits_);
+    if (!plan.fits() && candidate.training.per_device_eval_batch_size &&
+        plan.largest_phase().name() == kEvaluatePhase) {
+      candidate.training.per_device_eval_batch_size.reset();
+      plan = plan_training(candidate, spec_, device_, limits_);
+    }
+    return plan.fits() ? std::optional(std::move(plan)) : std::nullopt;
+  }
+
+  void append_first(const std::vector<OptIn>& chosen, std::vector<Alternative>& found) const {
+    Recipe base = recipe_;
+    std::vector<std::string> changes;
+    for (const OptIn& one : chosen) {
+      one.apply(base);
+      changes.emplace_back(one.changes);
+    }
+    for (Alternative& alternative : free_choices(base, 1)) {
+      alternative.changes = changes;
+      found.push_back(std::move(alternative));
+    }
+  }
+
+  // The keys in which a candidate differs from the recipe.
+  std::vector<std::string> settings_of(const Recipe& candidate) const {
+    std::vector<std::string> settings;
+    for (const RecipeKey& key : recipe_keys()) {
+      bool is_absent = key.section() == "lora" && !recipe_.lora;
+      if (!is_absent && key.print(recipe_) != key.print(candidate)) {
+        settings.push_back(fmt::format("{}={}", key.name, yaml_value(key.print(candidate))));
+      }
+    }
+    return settings;
+  }
+
+  const Recipe& recipe_;
+  const ModelSpec& spec_;
+  const Device& device_;
+  const LimitsOf& limits_;
+};
+
 }  // namespace
 
 std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device) {
@@ -36,44 +142,45 @@ std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device) 
 
 Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                    const LimitsOf& limits) {
-  RunLimits batches = limits ? limits(recipe) : recipe_limits(recipe, spec);
-  return make_plan(compile_training(recipe, spec, batches), device, memory_limit(recipe, device));
-}
-
-std::vector<Alternative> find_alternatives(const Recipe& recipe, const ModelSpec& spec, const Device& device,
-                                           const LimitsOf& limits) {
-  std::vector<Alternative> found;
-  const TrainingSection& training = recipe.training;
-  int64_t effective = training.per_device_train_batch_size * training.gradient_accumulation_steps;
-  for (int64_t size : micro_batches(training)) {
-    for (const auto& [policy, policy_name] : kPolicies) {
-      Recipe candidate = recipe;
-      candidate.training.per_device_train_batch_size = size;
-      candidate.training.gradient_accumulation_steps = effective / size;
-      candidate.training.per_device_eval_batch_size = std::min(training.per_device_eval_batch_size, size);
-      candidate.memory.recompute = {policy};
-      Plan plan = plan_training(candidate, spec, device, limits);
-      if (!plan.fits()) {
-        continue;
-      }
-      Alternative alternative{{fmt::format("memory.recompute={}", policy_name)}, plan.peak_bytes()};
-      if (size != training.per_device_train_batch_size) {
-        alternative.settings.push_back(fmt::format("training.per_device_train_batch_size={}", size));
-        alternative.settings.push_back(
-            fmt::format("training.gradient_accumulation_steps={}", effective / size));
-      }
-      if (candidate.training.per_device_eval_batch_size != training.per_device_eval_batch_size) {
-        alternative.settings.push_back(fmt::format("training.per_device_eval_batch_size={}",
-                                                   candidate.training.per_device_eval_batch_size));
-      }
-      found.push_back(std::move(alternative));
-      break;  // a stronger policy at the same size would only be slower
-    }
-    if (found.size() == kEnoughAlternatives) {
+  auto limits_of = [&](const Recipe& one) { return limits ? limits(one) : recipe_limits(one, spec); };
+  RunLimits batches = limits_of(recipe);
+  bool is_open = batches.evaluate && !recipe.training.per_device_eval_batch_size;
+  if (!is_open) {
+    return make_plan(compile_training(recipe, spec, batches), device, memory_limit(recipe, device));
+  }
+  Plan plan = make_plan(compile_training(recipe, spec, {batches.train, std::nullopt}), device,
+                        memory_limit(recipe, device));
+  std::optional<PhasePlan> chosen;
+  for (int64_t sequences = 1; sequences <= kMostEvaluationSequences; sequences *= 2) {
+    Recipe sized = recipe;
+    sized.training.per_device_eval_batch_size = sequences;
+    BatchLimits batch = limits_of(sized).evaluate.value();
+    if (chosen && batch.tokens + batch.source_tokens > kMostEvaluationTokens) {
       break;
     }
+    PhasePlan phase = plan_phase(plan, compile_evaluation(recipe, spec, batch), device);
+    if (chosen && phase.device().peak_bytes > plan.device_bytes()) {
+      break;
+    }
+    chosen = std::move(phase);
   }
-  return found;
+  insert_phase(plan, std::move(*chosen), kSavePhase);
+  return plan;
+}
+
+std::optional<int64_t> evaluation_sequences(const Plan& plan) {
+  for (const PhasePlan& phase : plan.phases) {
+    if (phase.name() == kEvaluatePhase) {
+      return phase.program.buffer(phase.program.find("offsets")).dims[0].max - 1;
+    }
+  }
+  return std::nullopt;
+}
+
+Alternatives find_alternatives(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                               const LimitsOf& limits) {
+  Search search(recipe, spec, device, limits);
+  return {search.free_choices(recipe, kEnoughAlternatives), search.opt_ins()};
 }
 
 }  // namespace snug

@@ -58,9 +58,9 @@ void require_countable_bytes(const std::vector<Program>& programs) {
 // Persistent buffers, in the order of their roles, each at one offset in all phases.
 class PersistentLayout {
  public:
-  explicit PersistentLayout(const std::vector<Program>& programs) {
-    for (const Program& program : programs) {
-      for (const Buffer& buffer : program.buffers) {
+  explicit PersistentLayout(const std::vector<const Program*>& programs) {
+    for (const Program* program : programs) {
+      for (const Buffer& buffer : program->buffers) {
         if (buffer.lifetime == Lifetime::persistent) {
           add(buffer);
         }
@@ -75,7 +75,11 @@ class PersistentLayout {
     }
   }
 
-  int64_t offset(const std::string& name) const { return offsets_.at(name); }
+  int64_t offset(const std::string& name) const {
+    auto found = offsets_.find(name);
+    SNUG_CHECK(found != offsets_.end(), "no phase before has the persistent buffer " + name);
+    return found->second;
+  }
   int64_t end(Home home) const { return end_[static_cast<size_t>(home)]; }
   const std::vector<const Buffer*>& buffers() const { return order_; }
 
@@ -210,6 +214,23 @@ const PhasePlan& Plan::largest_phase() const {
   });
 }
 
+PhasePlan plan_phase(const Plan& plan, Program program, const Device& device) {
+  std::vector<const Program*> programs;
+  for (const PhasePlan& phase : plan.phases) {
+    programs.push_back(&phase.program);
+  }
+  return place(prepare(std::move(program), device), PersistentLayout(programs));
+}
+
+void insert_phase(Plan& plan, PhasePlan phase, std::string_view before) {
+  for (size_t home = 0; home < plan.arena_bytes.size(); ++home) {
+    plan.arena_bytes[home] = std::max(plan.arena_bytes[home], phase.arenas[home].peak_bytes);
+  }
+  auto place = std::find_if(plan.phases.begin(), plan.phases.end(),
+                            [&](const PhasePlan& one) { return one.name() == before; });
+  plan.phases.insert(place, std::move(phase));
+}
+
 Plan make_plan(std::vector<Program> programs, const Device& device, std::optional<int64_t> limit_bytes) {
   Plan plan;
   plan.backend = device.name();
@@ -219,17 +240,18 @@ Plan make_plan(std::vector<Program> programs, const Device& device, std::optiona
     program = prepare(std::move(program), device);
   }
   require_countable_bytes(programs);
-  PersistentLayout persistent(programs);
+  std::vector<const Program*> all;
+  for (const Program& program : programs) {
+    all.push_back(&program);
+  }
+  PersistentLayout persistent(all);
   for (const Buffer* buffer : persistent.buffers()) {
     bool is_parameter = buffer->role == Role::base_weights && !buffer->parts.empty();
     plan.parameters += is_parameter ? buffer->max_elements() : 0;
     plan.trainable_parameters += buffer->trainable ? buffer->max_elements() : 0;
   }
   for (const Program& program : programs) {
-    plan.phases.push_back(place(program, persistent));
-    for (size_t home = 0; home < plan.arena_bytes.size(); ++home) {
-      plan.arena_bytes[home] = std::max(plan.arena_bytes[home], plan.phases.back().arenas[home].peak_bytes);
-    }
+    insert_phase(plan, place(program, persistent), "");
   }
   return plan;
 }

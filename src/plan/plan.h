@@ -50,6 +50,11 @@ struct Plan {
   const PhasePlan& largest_phase() const;
 };
 
+// One more phase of `plan`, whose persistent buffers it shares; it may have no others.
+PhasePlan plan_phase(const Plan& plan, Program program, const Device& device);
+// Behind all others if none is called `before`.
+void insert_phase(Plan& plan, PhasePlan phase, std::string_view before);
+
 // Places the buffers of all programs. Persistent buffers are shared by name. Throws bad_input for an op that
 // the device cannot run.
 Plan make_plan(std::vector<Program> programs, const Device& device, std::optional<int64_t> limit_bytes);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "plan/fit.h"
+
 namespace snug {
 namespace {
 
@@ -38,6 +40,7 @@ Json phase_json(const PhasePlan& phase) {
 Json plan_to_json(const Plan& plan) {
   std::array<int64_t, kRoleCount> roles = plan.largest_phase().role_bytes;
   roles[static_cast<size_t>(Role::driver_context)] += plan.context_bytes;
+  std::optional<int64_t> evaluated = evaluation_sequences(plan);
   Json phases = Json::array();
   for (const PhasePlan& phase : plan.phases) {
     phases.push_back(phase_json(phase));
@@ -55,6 +58,7 @@ Json plan_to_json(const Plan& plan) {
           {"parameters", plan.parameters},
           {"trainable_parameters", plan.trainable_parameters},
           {"roles", roles_json(roles)},
+          {"evaluation_sequences", evaluated ? Json(*evaluated) : Json()},
           {"phases", phases}};
 }
 

@@ -92,6 +92,10 @@ bool is_null(const YamlNode& node) {
   return node.value->kind == YamlValue::Kind::null;
 }
 
+bool is_auto(const YamlNode& node) {
+  return is_null(node) || (is_scalar(node) && node.value->text == "auto");
+}
+
 bool is_list(const YamlNode& node) {
   return node.value->kind == YamlValue::Kind::list;
 }
@@ -298,7 +302,7 @@ std::optional<BadValue> read_size(const YamlNode& node, std::optional<int64_t>& 
 }
 
 std::optional<BadValue> read_dtype(const YamlNode& node, std::optional<DType>& out) {
-  if (is_null(node)) {
+  if (is_auto(node)) {
     out.reset();
     return std::nullopt;
   }
@@ -306,10 +310,6 @@ std::optional<BadValue> read_dtype(const YamlNode& node, std::optional<DType>& o
     return bad(node);
   }
   const std::string& text = node.value->text;
-  if (text == "auto") {
-    out.reset();
-    return std::nullopt;
-  }
   std::optional<DType> dtype = parse_dtype(text);
   if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) {
     bool is_short = text.size() <= kMaxTextBytes;

@@ -80,6 +80,7 @@ std::string exact_size(int64_t bytes);
 Json files_json(const std::vector<DataFile>& files);
 
 bool is_null(const YamlNode& node);
+bool is_auto(const YamlNode& node);  // or null
 bool is_list(const YamlNode& node);
 
 template <typename Choices>
@@ -118,6 +119,26 @@ RecipeKey optional_integer_key(std::string_view name, IntegerRange range, Field 
     return bad;
   };
   key.print = [=](const Recipe& recipe) { return field(recipe) ? Json(*field(recipe)) : Json(); };
+  return key;
+}
+
+// Absent in the recipe: auto.
+template <typename Field>
+RecipeKey integer_or_auto_key(std::string_view name, IntegerRange range, Field field, std::string_view help) {
+  RecipeKey key{.name = name, .allowed = "auto, or " + allowed_text(range), .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+    if (is_auto(node)) {
+      field(recipe).reset();
+      return std::nullopt;
+    }
+    int64_t value = 0;
+    std::optional<BadValue> bad = read_integer(node, range, value);
+    if (!bad) {
+      field(recipe) = value;
+    }
+    return bad;
+  };
+  key.print = [=](const Recipe& recipe) { return field(recipe) ? Json(*field(recipe)) : Json("auto"); };
   return key;
 }
 

@@ -37,7 +37,10 @@ constexpr std::array<RecipeSection, 6> kSections = {{
      [](const Recipe& recipe) { return recipe.lora.has_value(); }},
     {"data", "What the model is trained on."},
     {"training", "How it is trained (Hugging Face's TrainingArguments; the optimizer is AdamW)."},
-    {"memory", "What the run may take. None of these keys changes the result."},
+    {"memory",
+     "What the run may take. None of these keys changes the experiment; [what stays the "
+     "same](same_result.md) "
+     "says how exactly."},
     {"logging", "What is reported while it runs."},
 }};
 
@@ -182,14 +185,16 @@ void add_training_length(std::vector<RecipeKey>& keys) {
       "training.per_device_train_batch_size", {1, kMaxSequences},
       [](auto& recipe) -> auto& { return recipe.training.per_device_train_batch_size; },
       "Sequences a micro-batch."));
-  keys.push_back(integer_key(
+  keys.push_back(integer_or_auto_key(
       "training.per_device_eval_batch_size", {1, kMaxSequences},
       [](auto& recipe) -> auto& { return recipe.training.per_device_eval_batch_size; },
-      "Sequences a batch while evaluating."));
+      "Sequences a batch while evaluating. `auto`: as many as need no more memory than training does, up to "
+      "64."));
   keys.push_back(integer_key(
       "training.gradient_accumulation_steps", {1, kMaxSequences},
       [](auto& recipe) -> auto& { return recipe.training.gradient_accumulation_steps; },
-      "Micro-batches a step. The loss is averaged over all target tokens of the step."));
+      "Micro-batches a step. The loss is averaged over all target tokens of the step, so that another split "
+      "of it gives the same result to rounding."));
 }
 
 void add_training(std::vector<RecipeKey>& keys) {
@@ -257,11 +262,11 @@ void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
   keys.push_back(per_layer_key(
       "memory.recompute", kRecomputePolicies, [](auto& recipe) -> auto& { return recipe.memory.recompute; },
       "What the backward pass computes again instead of keeping it: nothing, what is cheap, or everything "
-      "but each layer's input."));
+      "but each layer's input. The result is the same, bit for bit."));
   keys.push_back(integer_key(
       "memory.loss_chunk_tokens", {0, kMaxTokens},
       [](auto& recipe) -> auto& { return recipe.memory.loss_chunk_tokens; },
-      "Rows of logits held at once; 0 lets snug choose."));
+      "Rows of logits held at once; 0 lets snug choose. The result is the same to rounding."));
   keys.push_back(integer_key(
       "logging.logging_steps", {1, kMaxSteps},
       [](auto& recipe) -> auto& { return recipe.logging.logging_steps; }, "Steps between lines of metrics."));

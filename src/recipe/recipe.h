@@ -102,9 +102,9 @@ enum class Schedule {
 
 struct TrainingSection {
   double num_train_epochs = 3;
-  int64_t max_steps = -1;                   // more than 0 overrides num_train_epochs
-  int64_t per_device_train_batch_size = 8;  // sequences a micro-batch
-  int64_t per_device_eval_batch_size = 8;
+  int64_t max_steps = -1;                             // more than 0 overrides num_train_epochs
+  int64_t per_device_train_batch_size = 8;            // sequences a micro-batch
+  std::optional<int64_t> per_device_eval_batch_size;  // absent: auto, what training leaves room for
   int64_t gradient_accumulation_steps = 1;
   double learning_rate = 5e-5;
   Schedule lr_scheduler_type = Schedule::linear;

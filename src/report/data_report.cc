@@ -274,7 +274,7 @@ Json data_report_json(const DataReport& report) {
           {"total_steps", report.total_steps},
           {"packs", packs},
           {"longest_batch", limits(report.limits.train)},
-          {"longest_eval_batch", report.data.eval ? limits(report.limits.evaluate) : Json()},
+          {"longest_eval_batch", report.limits.evaluate ? limits(*report.limits.evaluate) : Json()},
           {"examples", examples}};
 }
 

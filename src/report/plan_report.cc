@@ -35,9 +35,11 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
   if (spec.has_encoder()) {
     length += fmt::format(" + {}", decoder_length(recipe, spec.has_encoder()));
   }
-  text += fmt::format("  {}  {} × {} = {} {} of up to {} tokens a step\n", style.dim("batch "),
+  std::optional<int64_t> evaluated = evaluation_sequences(plan);
+  text += fmt::format("  {}  {} × {} = {} {} of up to {} tokens a step{}\n", style.dim("batch "),
                       training.per_device_train_batch_size, training.gradient_accumulation_steps, effective,
-                      recipe.data.packing ? "packs" : "sequences", length);
+                      recipe.data.packing ? "packs" : "sequences", length,
+                      evaluated ? fmt::format("; to evaluate, {} at a time", *evaluated) : "");
   return text;
 }
 
@@ -87,6 +89,15 @@ std::string peak_lines(const Plan& plan, const Style& style) {
   return text;
 }
 
+std::string alternative_line(const Alternative& alternative, const Style& style) {
+  std::string settings;
+  for (const std::string& setting : alternative.settings) {
+    settings += " --set " + setting;
+  }
+  return fmt::format("    {}  {}\n", pad_left(format_bytes(alternative.peak_bytes), 10),
+                     style.accent(settings.substr(1)));
+}
+
 std::string limit_line(const Plan& plan, const Style& style) {
   if (!plan.limit_bytes) {
     return fmt::format("  {} not known: --memory 24GB, or memory.limit, says what the card has\n",
@@ -121,14 +132,13 @@ std::string speed_report(const SpeedEstimate& estimate, const Style& style) {
       format_count(static_cast<int64_t>(estimate.ceiling_tokens_per_second())));
 }
 
-std::string does_not_fit_report(const Plan& plan, const std::vector<Alternative>& alternatives,
-                                const Style& style) {
+std::string does_not_fit_report(const Plan& plan, const Alternatives& alternatives, const Style& style) {
   int64_t limit_bytes = plan.limit_bytes.value();
   std::string text = fmt::format(
       "\n  {} The plan needs {} ({} bytes) and the limit is {}: {} bytes too much.\n",
       style.bad("It does not fit."), format_bytes(plan.peak_bytes()), format_count(plan.peak_bytes()),
       format_bytes(limit_bytes), format_count(plan.peak_bytes() - limit_bytes));
-  if (alternatives.empty()) {
+  if (alternatives.same.empty()) {
     int64_t fixed_bytes = 0;
     for (Role role : {Role::base_weights, Role::adapters, Role::gradients, Role::optimizer_states}) {
       fixed_bytes += plan.largest_phase().role_bytes[static_cast<size_t>(role)];
@@ -138,16 +148,18 @@ std::string does_not_fit_report(const Plan& plan, const std::vector<Alternative>
                     plan.context_bytes > 0 ? "the driver's context, weights, gradients and optimizer states"
                                            : "weights, gradients and optimizer states",
                     format_bytes(fixed_bytes + plan.context_bytes));
-    return text;
+  } else {
+    text += "  The same experiment fits with:\n";
   }
-  text += "  The same experiment fits with:\n";
-  for (const Alternative& alternative : alternatives) {
-    std::string settings;
-    for (const std::string& setting : alternative.settings) {
-      settings += " --set " + setting;
-    }
-    text += fmt::format("    {}  {}\n", pad_left(format_bytes(alternative.peak_bytes), 10),
-                        style.accent(settings.substr(1)));
+  for (const Alternative& alternative : alternatives.same) {
+    text += alternative_line(alternative, style);
+  }
+  if (!alternatives.opt_in.empty()) {
+    text += "  With other numerics, if you choose so, it fits with:\n";
+  }
+  for (const Alternative& alternative : alternatives.opt_in) {
+    text += alternative_line(alternative, style);
+    text += style.dim(fmt::format("                {}", fmt::join(alternative.changes, "; "))) + "\n";
   }
   return text;
 }

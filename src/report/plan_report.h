@@ -21,7 +21,6 @@ std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec&
 std::string speed_report(const SpeedEstimate& estimate, const Style& style);
 
 // "does not fit" with by how much, and the nearest plans that do.
-std::string does_not_fit_report(const Plan& plan, const std::vector<Alternative>& alternatives,
-                                const Style& style);
+std::string does_not_fit_report(const Plan& plan, const Alternatives& alternatives, const Style& style);
 
 }  // namespace snug

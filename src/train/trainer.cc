@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
+#include "plan/fit.h"
 #include "recipe/scheduler_kwargs.h"
 #include "train/finite.h"
 #include "train/loss_watch.h"
@@ -188,7 +189,8 @@ class Trainer {
   }
 
   void evaluate() {
-    EvaluationMetrics row = runner_.evaluate(*inputs_.data.eval, evaluation_batches(recipe_),
+    int64_t sequences = evaluation_sequences(executor_.plan()).value();
+    EvaluationMetrics row = runner_.evaluate(*inputs_.data.eval, evaluation_batches(sequences),
                                              [&] { return observer_.should_stop(); });
     if (!row.complete) {
       summary_.interrupted = true;

@@ -21,6 +21,18 @@ TEST(PlanForACard, IsTheGoldenOne) {
   EXPECT_EQ(result.output, read_text_file(source_path("tests/goldens/plans/case1_cuda.txt")));
 }
 
+// What an H200 gave to these settings: its arena after a run, as the allocator counts it.
+TEST(PlanForACard, HasTheBytesThatACardWasSeenToGive) {
+  auto planned_bytes = [](const std::string& recompute) {
+    Json json =
+        json_output(run_snug({"plan", kCase1, "--device", "cuda", "--memory", "100GB", "--json", "--set",
+                              "memory.loss_chunk_tokens=1024", "--set", "memory.recompute=" + recompute}));
+    return json["device_bytes"].get<int64_t>();
+  };
+  EXPECT_EQ(planned_bytes("full"), 22'709'106'688);
+  EXPECT_EQ(planned_bytes("selective"), 34'221'275'392);
+}
+
 TEST(PlanForACard, NeedsNoLimit) {
   CommandResult result = run_snug({"plan", kCase1, "--device", "cuda", "--set", "memory.limit=null"});
   EXPECT_EQ(result.exit_code, 0) << result.errors;

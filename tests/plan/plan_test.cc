@@ -206,26 +206,5 @@ TEST(Plan, JsonHasItsKeys) {
   EXPECT_EQ(json["phases"].size(), 5U);
 }
 
-TEST(Fit, AlternativesFitAndKeepTheEffectiveBatch) {
-  CpuBackend backend;
-  Recipe recipe = small_recipe();
-  recipe.lora = LoraSection{};
-  recipe.training.per_device_train_batch_size = 8;
-  recipe.training.per_device_eval_batch_size = 8;
-  recipe.training.gradient_accumulation_steps = 2;
-  ModelSpec spec = small_llama();
-  spec.layers = 8;
-  int64_t needed = plan_training(recipe, spec, backend).peak_bytes();
-  recipe.memory.limit_bytes = needed * 6 / 10;
-  ASSERT_FALSE(plan_training(recipe, spec, backend).fits());
-  std::vector<Alternative> alternatives = find_alternatives(recipe, spec, backend);
-  ASSERT_FALSE(alternatives.empty());
-  for (const Alternative& alternative : alternatives) {
-    EXPECT_LE(alternative.peak_bytes, *recipe.memory.limit_bytes);
-  }
-  recipe.memory.limit_bytes = 1000;
-  EXPECT_TRUE(find_alternatives(recipe, spec, backend).empty());
-}
-
 }  // namespace
 }  // namespace snug

@@ -271,6 +271,21 @@ TEST(Recipe, SizesTakeUnits) {
   }
 }
 
+TEST(Recipe, EvaluationBatchesMayBeLeftOpen) {
+  EXPECT_FALSE(with({}).training.per_device_eval_batch_size.has_value());
+  EXPECT_EQ(with({"training.per_device_eval_batch_size=3"}).training.per_device_eval_batch_size, 3);
+  Recipe open = with({"training.per_device_eval_batch_size=3", "training.per_device_eval_batch_size=auto"});
+  EXPECT_FALSE(open.training.per_device_eval_batch_size.has_value());
+  EXPECT_EQ(recipe_to_json(open)["training"]["per_device_eval_batch_size"], "auto");
+}
+
+// No key may promise more than it keeps: to the bit, or to rounding.
+TEST(Recipe, MemoryKeysSayHowExactlyTheResultStaysTheSame) {
+  EXPECT_NE(find_recipe_key("memory.recompute")->help.find("bit for bit"), std::string_view::npos);
+  EXPECT_NE(find_recipe_key("memory.loss_chunk_tokens")->help.find("to rounding"), std::string_view::npos);
+  EXPECT_EQ(find_recipe_section("memory")->help.find("changes the result"), std::string_view::npos);
+}
+
 TEST(Recipe, DtypesAcceptHuggingFacesNames) {
   EXPECT_EQ(with({"model.dtype=fp16"}).model.dtype, DType::f16);
   EXPECT_EQ(with({"model.dtype=bfloat16"}).model.dtype, DType::bf16);

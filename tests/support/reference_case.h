@@ -72,6 +72,7 @@ inline Recipe reference_recipe(const std::filesystem::path& model) {
   recipe.model.dtype = DType::f32;
   recipe.data.max_length = 17;
   recipe.data.max_target_length = 11;
+  recipe.data.eval_file = {"eval.jsonl"};
   recipe.training.per_device_train_batch_size = 4;
   recipe.training.per_device_eval_batch_size = 4;
   return recipe;

@@ -41,6 +41,7 @@ inline Recipe small_recipe() {
   recipe.model.path = "small_llama";
   recipe.model.dtype = DType::f32;
   recipe.data.max_length = 20;
+  recipe.data.eval_file = {"eval.jsonl"};
   recipe.training.per_device_train_batch_size = 2;
   recipe.training.per_device_eval_batch_size = 2;
   return recipe;

@@ -36,11 +36,11 @@ double loss_on_story(const std::filesystem::path& folder, const Tokenizer& token
   recipe.model.path = folder.string();
   recipe.model.dtype = DType::f32;
   recipe.data.max_length = 100;
+  recipe.data.eval_split = 1;
   recipe.training.per_device_train_batch_size = 1;
-  recipe.training.per_device_eval_batch_size = 1;
   TrainFixture fixture(recipe);
   Dataset dataset = make_dataset({make_example(tokens_of(tokenizer, kStory), 0)});
-  return fixture.runner.evaluate(dataset, evaluation_batches(recipe)).loss;
+  return fixture.runner.evaluate(dataset, evaluation_batches(1)).loss;
 }
 
 std::string greedy_text(const std::filesystem::path& folder, const Tokenizer& tokenizer, int64_t new_tokens) {

@@ -37,7 +37,7 @@ TEST(EncoderDecoder, PlannedIsAllocatedIsTouched) {
     for (uint64_t i = 0; i < 4; ++i) {
       examples.push_back(random_example({1, 6, fixture.spec.vocabulary, 15}, i));
     }
-    fixture.runner.evaluate(make_dataset(examples), evaluation_batches(recipe));
+    fixture.runner.evaluate(make_dataset(examples), evaluation_batches(4));
     if (lora) {
       save_adapter(fixture.executor, recipe, fixture.spec, folder.path());
     } else {

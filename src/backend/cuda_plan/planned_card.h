@@ -14,7 +14,7 @@ class PlannedCard : public Device {
  public:
   std::string_view name() const override { return "cuda"; }
   std::string description() const override {
-    return "planned without one; the driver's context is an estimate";
+    return "planned without a card; the driver's context is an estimate";
   }
   std::string find_unsupported(const Program& program, const Op& op) const override {
     return cuda::find_unsupported(program, op);

@@ -52,15 +52,16 @@ BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset) {
   return options;
 }
 
-BatchOptions evaluation_batches(const Recipe& recipe) {
-  return {.micro_batch_sequences = recipe.training.per_device_eval_batch_size, .shuffle = false};
+BatchOptions evaluation_batches(int64_t sequences) {
+  return {.micro_batch_sequences = sequences, .shuffle = false};
 }
 
 DataLimits::DataLimits(const Recipe& recipe, const Dataset& train_data, const Dataset* eval_data)
     : train_(longest_sums(train_data, recipe.training.per_device_train_batch_size)),
       has_sources_(train_data.has_sources()) {
   if (eval_data != nullptr) {
-    evaluate_ = longest_sums(*eval_data, recipe.training.per_device_eval_batch_size);
+    evaluate_ = longest_sums(*eval_data,
+                             recipe.training.per_device_eval_batch_size.value_or(kMostEvaluationSequences));
   }
 }
 
@@ -94,8 +95,10 @@ BatchLimits DataLimits::limits_of(const LongestSums& sums, int64_t sequences) {
 
 RunLimits DataLimits::operator()(const Recipe& recipe) const {
   int64_t sequences = recipe.training.per_device_train_batch_size;
-  RunLimits limits{limits_of(train_, sequences),
-                   limits_of(evaluate_, recipe.training.per_device_eval_batch_size)};
+  RunLimits limits{limits_of(train_, sequences), std::nullopt};
+  if (evaluate_) {
+    limits.evaluate = limits_of(*evaluate_, recipe.training.per_device_eval_batch_size.value_or(1));
+  }
   if (recipe.data.packing) {
     limits.train = times(pack_limits(recipe, has_sources_), sequences);
   }

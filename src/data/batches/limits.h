@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "compile/batch_limits.h"
@@ -13,9 +14,11 @@ namespace snug {
 
 // How a recipe makes batches of the data that it trains on, and of the data that it evaluates with.
 BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset);
-BatchOptions evaluation_batches(const Recipe& recipe);
+// `sequences` at once: what the plan has chosen, or the recipe.
+BatchOptions evaluation_batches(int64_t sequences);
 
-// Works for recipes whose batches are no larger than those of the one that it was made for.
+// Works for recipes whose batches are no larger than those of the one that it was made for; an evaluation's,
+// if that left them open, may have up to kMostEvaluationSequences.
 class DataLimits {
  public:
   // `eval_data` may be null.
@@ -33,7 +36,7 @@ class DataLimits {
   static BatchLimits limits_of(const LongestSums& sums, int64_t sequences);
 
   LongestSums train_;
-  LongestSums evaluate_;
+  std::optional<LongestSums> evaluate_;
   bool has_sources_ = false;
 };
 

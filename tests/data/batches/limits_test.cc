@@ -126,10 +126,10 @@ TEST(DataLimits, EvaluationHasItsOwn) {
   Recipe recipe = recipe_of(2, 50);
   RunLimits limits = DataLimits(recipe, train, &eval)(recipe);
   EXPECT_EQ(limits.train.tokens, 13);
-  EXPECT_EQ(limits.evaluate.tokens, 41);
-  EXPECT_LE(largest_of(eval, evaluation_batches(recipe), 1).tokens, 41);
+  EXPECT_EQ(limits.evaluate->tokens, 41);
+  EXPECT_LE(largest_of(eval, evaluation_batches(2), 1).tokens, 41);
   recipe.data.packing = true;
-  EXPECT_EQ(DataLimits(recipe, train, &eval)(recipe).evaluate.tokens, 41) << "evaluation does not pack";
+  EXPECT_EQ(DataLimits(recipe, train, &eval)(recipe).evaluate->tokens, 41) << "evaluation does not pack";
 }
 
 // A lower bound above what the data needs would refuse runs that fit.

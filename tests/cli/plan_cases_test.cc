@@ -1,0 +1,72 @@
+// What people who ran out of memory are told: recipes of real cases, planned for their cards.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/run_snug.h"
+
+namespace snug {
+namespace {
+
+Json plan_of(const std::string& name) {
+  return json_output(
+      run_snug({"plan", source_path("tests/goldens/plans/cases/" + name), "--device", "cuda", "--json"}));
+}
+
+// The first alternative whose only change of numerics is `setting`.
+Json find_opt_in(const Json& plan, const std::string& setting) {
+  for (const Json& alternative : plan["opt_in"]) {
+    const Json& settings = alternative["settings"];
+    if (std::find(settings.begin(), settings.end(), setting) != settings.end()) {
+      return alternative;
+    }
+  }
+  return {};
+}
+
+void expect_fits(const std::string& name, const Json& alternative) {
+  ASSERT_FALSE(alternative.is_null());
+  std::vector<std::string> arguments = {"plan", source_path("tests/goldens/plans/cases/" + name), "--device",
+                                        "cuda", "--json"};
+  for (const Json& setting : alternative["settings"]) {
+    arguments.insert(arguments.end(), {"--set", setting.get<std::string>()});
+  }
+  CommandResult result = run_snug(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(json_output(result)["peak_bytes"], alternative["peak_bytes"]);
+}
+
+// Case 1: the same experiment fits, with recomputation alone.
+TEST(PlanCases, QwenWithLoraFitsAsItIs) {
+  Json plan = plan_of("case1_qwen_lora.yml");
+  EXPECT_EQ(plan["fits"], false);
+  ASSERT_FALSE(plan["alternatives"].empty());
+  EXPECT_EQ(plan["alternatives"][0]["settings"], Json({"memory.recompute=full"}));
+  expect_fits("case1_qwen_lora.yml", plan["alternatives"][0]);
+}
+
+// Case 2: weights, gradients and fp32 states alone are more than the card; bf16 states make it fit.
+TEST(PlanCases, FlanT5IsToldOfBf16States) {
+  Json plan = plan_of("case2_t5_full.yml");
+  EXPECT_TRUE(plan["alternatives"].empty());
+  Json found = find_opt_in(plan, "training.optimizer_states=bf16");
+  expect_fits("case2_t5_full.yml", found);
+  EXPECT_FALSE(found["changes"].empty());
+  for (const Json& setting : found["settings"]) {
+    EXPECT_EQ(setting.get<std::string>().find("eval"), std::string::npos) << setting;
+  }
+}
+
+// Case 4: 27.6 GB of fp32 weights never fit; bf16 does. The recipe does not evaluate, so no phase does.
+TEST(PlanCases, DeepSeekIsToldOfBf16) {
+  Json plan = plan_of("case4_deepseek_lora.yml");
+  EXPECT_TRUE(plan["alternatives"].empty());
+  expect_fits("case4_deepseek_lora.yml", find_opt_in(plan, "model.dtype=bf16"));
+  EXPECT_TRUE(plan["evaluation_sequences"].is_null());
+  for (const Json& phase : plan["phases"]) {
+    EXPECT_NE(phase["name"], "evaluate");
+  }
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,124 @@
+// What is suggested when a plan does not fit, and how evaluation is planned.
+#include "plan/fit.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "compile/phases.h"
+#include "recipe/parse.h"
+#include "recipe/write.h"
+#include "support/small_llama.h"
+
+namespace snug {
+namespace {
+
+// As a user would write them.
+Plan plan_with(const Recipe& recipe, const std::vector<std::string>& settings, const ModelSpec& spec,
+               const Device& device) {
+  return plan_training(parse_recipe(recipe_to_yaml(recipe), "", settings), spec, device);
+}
+
+TEST(Fit, AlternativesFitAndKeepTheEffectiveBatch) {
+  CpuBackend backend;
+  Recipe recipe = small_recipe();
+  recipe.data.train_file = {{"train.jsonl"}};
+  recipe.lora = LoraSection{};
+  recipe.training.per_device_train_batch_size = 8;
+  recipe.training.per_device_eval_batch_size = 8;
+  recipe.training.gradient_accumulation_steps = 2;
+  ModelSpec spec = small_llama();
+  spec.layers = 8;
+  int64_t needed = plan_training(recipe, spec, backend).peak_bytes();
+  recipe.memory.limit_bytes = needed * 6 / 10;
+  ASSERT_FALSE(plan_training(recipe, spec, backend).fits());
+  Alternatives alternatives = find_alternatives(recipe, spec, backend);
+  ASSERT_FALSE(alternatives.same.empty());
+  for (const Alternative& alternative : alternatives.same) {
+    EXPECT_LE(alternative.peak_bytes, *recipe.memory.limit_bytes);
+    EXPECT_EQ(plan_with(recipe, alternative.settings, spec, backend).peak_bytes(), alternative.peak_bytes);
+    EXPECT_TRUE(alternative.changes.empty());
+  }
+  recipe.memory.limit_bytes = 1000;
+  EXPECT_TRUE(find_alternatives(recipe, spec, backend).same.empty());
+  EXPECT_TRUE(find_alternatives(recipe, spec, backend).opt_in.empty());
+}
+
+// A recipe whose evaluation alone is too large: that is what changes, and nothing else.
+TEST(Fit, AnEvaluationBatchChangesOnlyIfItIsWhatDoesNotFit) {
+  CpuBackend backend;
+  Recipe recipe = small_recipe();
+  recipe.training.per_device_train_batch_size = 2;
+  recipe.memory.recompute = {Recompute::none};
+  ModelSpec spec = small_llama();
+  int64_t needed = plan_training(recipe, spec, backend).peak_bytes();
+  recipe.memory.limit_bytes = needed;
+  recipe.training.per_device_eval_batch_size = 512;
+  ASSERT_FALSE(plan_training(recipe, spec, backend).fits());
+  Alternatives alternatives = find_alternatives(recipe, spec, backend);
+  ASSERT_FALSE(alternatives.same.empty());
+  EXPECT_EQ(alternatives.same.front().settings,
+            (std::vector<std::string>{"training.per_device_eval_batch_size=auto"}));
+  // Here training is what is too large.
+  recipe.training.per_device_eval_batch_size = 2;
+  recipe.memory.limit_bytes = needed - 1;
+  for (const Alternative& alternative : find_alternatives(recipe, spec, backend).same) {
+    for (const std::string& setting : alternative.settings) {
+      EXPECT_EQ(setting.find("eval"), std::string::npos) << setting;
+    }
+  }
+}
+
+TEST(Fit, WhatChangesNumericsIsOptIn) {
+  CpuBackend backend;
+  Recipe recipe = small_recipe();
+  recipe.training.per_device_train_batch_size = 1;
+  ModelSpec spec = small_llama();
+  // Room for weights and gradients, and for bf16 moments, but not for fp32 ones.
+  Recipe narrow = recipe;
+  narrow.training.optimizer_states = DType::bf16;
+  narrow.memory.recompute = {Recompute::full};
+  recipe.memory.limit_bytes = plan_training(narrow, spec, backend).peak_bytes();
+  Alternatives alternatives = find_alternatives(recipe, spec, backend);
+  EXPECT_TRUE(alternatives.same.empty());
+  ASSERT_FALSE(alternatives.opt_in.empty());
+  EXPECT_EQ(alternatives.opt_in.front().settings,
+            (std::vector<std::string>{"training.optimizer_states=bf16", "memory.recompute=full"}));
+  EXPECT_NE(alternatives.opt_in.front().changes.front().find("bf16"), std::string::npos);
+}
+
+TEST(Evaluation, IsPlannedWhereTheRecipeEvaluates) {
+  CpuBackend backend;
+  Recipe recipe = small_recipe();
+  EXPECT_EQ(plan_training(recipe, small_llama(), backend).phases.size(), 5U);
+  recipe.data.eval_file.clear();
+  EXPECT_EQ(plan_training(recipe, small_llama(), backend).phases.size(), 4U);
+  recipe.data.eval_split = 0.1;
+  EXPECT_EQ(plan_training(recipe, small_llama(), backend).phases.size(), 5U);
+}
+
+TEST(Evaluation, LeftOpenNeverRaisesThePeak) {
+  CpuBackend backend;
+  for (int64_t batch : {1, 2, 8}) {
+    for (Recompute policy : {Recompute::none, Recompute::selective, Recompute::full}) {
+      Recipe recipe = small_recipe();
+      recipe.lora = LoraSection{};
+      recipe.training.per_device_train_batch_size = batch;
+      recipe.training.per_device_eval_batch_size.reset();
+      recipe.memory.recompute = {policy};
+      Plan open = plan_training(recipe, small_llama(), backend);
+      int64_t sequences = evaluation_sequences(open).value();
+      EXPECT_GE(sequences, 1);
+      EXPECT_LE(sequences, 64);
+      recipe.data.eval_file.clear();
+      EXPECT_EQ(open.arena_bytes, plan_training(recipe, small_llama(), backend).arena_bytes);
+      // The next larger size would.
+      recipe.data.eval_file = {"eval.jsonl"};
+      recipe.training.per_device_eval_batch_size = 2 * sequences;
+      EXPECT_TRUE(sequences == 64 ||
+                  plan_training(recipe, small_llama(), backend).device_bytes() > open.device_bytes());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snug
