@@ -18,6 +18,7 @@
 #include "io/printable.h"
 #include "recipe/choices.h"
 #include "train/peft_defaults.h"
+#include "train/shards.h"
 #include "train/weights.h"
 
 namespace snug {
