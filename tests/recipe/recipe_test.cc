@@ -27,6 +27,7 @@ constexpr std::string_view kEveryKey = R"(# every key
 model:
   path: org/name
   dtype: bf16
+  dropout: 0.15
   from_scratch: true
 lora:
   r: 32
@@ -87,6 +88,7 @@ output_dir: /runs/every key
 void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.model.path, "org/name");
   EXPECT_EQ(recipe.model.dtype, DType::bf16);
+  EXPECT_EQ(recipe.model.dropout, 0.15);
   EXPECT_TRUE(recipe.model.from_scratch);
   ASSERT_TRUE(recipe.lora.has_value());
   EXPECT_EQ(recipe.lora->r, 32);
