@@ -6,13 +6,14 @@
 
 For each tiny model below, tests/goldens/references/<model>/curve.json gets the sequences, the settings and what each
 step saw before its update: loss and gradient norm, in float64. The same steps are taken once more in float32; the
-script fails if the two curves part by more than the tests allow.
+script fails if the two curves part by more than the tests allow. tests/goldens/references/not_decayed.json lists, for
+every tiny model, the parameters that Trainer leaves out of weight decay.
 """
 
 import random
 
 import torch
-from transformers import T5ForConditionalGeneration, get_linear_schedule_with_warmup
+from transformers import T5ForConditionalGeneration, Trainer, get_linear_schedule_with_warmup
 
 import make_references
 import make_t5_references
@@ -60,12 +61,18 @@ def loss_sum(case, model, sequences):
     return make_references.token_losses(model, sequences).sum()
 
 
+def decayed_names(model):
+    """Trainer's own choice, which does not look at the trainer."""
+    return set(Trainer.get_decay_parameter_names(None, model))
+
+
 def train(case, model, pool, steps, learning_rate):
-    """As transformers' Trainer takes the steps: matrices decay, vectors do not."""
+    """As transformers' Trainer takes the steps."""
     parameters = [p for p in model.parameters() if p.requires_grad]
+    decayed = decayed_names(model)
     groups = [
-        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": SETTINGS["weight_decay"]},
-        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [p for n, p in model.named_parameters() if n in decayed], "weight_decay": SETTINGS["weight_decay"]},
+        {"params": [p for n, p in model.named_parameters() if n not in decayed], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(
         groups, lr=learning_rate, betas=(SETTINGS["adam_beta1"], SETTINGS["adam_beta2"]),
@@ -88,7 +95,19 @@ def train(case, model, pool, steps, learning_rate):
     return rows
 
 
+def write_decay():
+    """For every model that the other scripts made."""
+    names = {}
+    for config in sorted(DEFAULT_OUTPUT.glob("*/config.json")):
+        case = config.parent.name
+        model = load(case, torch.float32)
+        decayed = decayed_names(model)
+        names[case] = sorted(n for n, _ in model.named_parameters() if n not in decayed)
+    write_json(DEFAULT_OUTPUT / "not_decayed.json", names)
+
+
 def main():
+    write_decay()
     for case in MODELS:
         rng = random.Random("curve of " + case)
         model = load(case, torch.float64)

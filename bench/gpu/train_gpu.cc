@@ -3,7 +3,8 @@
 //
 //   train_gpu model=Qwen/Qwen2.5-7B-Instruct batch=4 length=2048 [target=256] [rank=128] [dtype=bf16]
 //             [recompute=none|selective|full|fit] [memory=23.6GiB] [chunk=1024] [steps=6] [accumulate=1]
-//             [graphs=1] [profile=0] [plan=0] [states=fp32|bf16] [dropout=0.05] [curve=FOLDER]
+//             [graphs=1] [profile=0] [plan=0] [states=fp32|bf16] [dropout=0.05] [model_dropout=0]
+//             [curve=FOLDER]
 // rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`; plan=1 needs no card. With
 // curve, two batches come in turn, all losses are printed, and FOLDER gets what peer.py needs to do the same.
 #include <fmt/format.h>
@@ -57,6 +58,7 @@ Arguments read_arguments(int argc, char** argv) {
                          {"graphs", "1"},
                          {"states", "fp32"},
                          {"dropout", "0"},
+                         {"model_dropout", "0"},
                          {"curve", ""},
                          {"profile", "0"},
                          {"plan", "0"}};
@@ -75,6 +77,7 @@ Recipe make_recipe(const Arguments& arguments) {
   Recipe recipe;
   recipe.model.path = arguments.at("model");
   recipe.model.dtype = parse_dtype(arguments.at("dtype"));
+  recipe.model.dropout = std::stod(arguments.at("model_dropout"));  // the peer's models have none
   recipe.data.max_length = number(arguments, "length");
   recipe.data.max_target_length = number(arguments, "target");
   recipe.training.per_device_train_batch_size = number(arguments, "batch");
@@ -333,6 +336,7 @@ int run(int argc, char** argv) {
                  {"states", arguments.at("states")},
                  {"accumulate", arguments.at("accumulate")},
                  {"dropout", arguments.at("dropout")},
+                 {"model_dropout", arguments.at("model_dropout")},
                  {"recompute", recompute},
                  {"planned_arena_bytes", plan.device_bytes()},
                  {"context_bytes", plan.context_bytes},

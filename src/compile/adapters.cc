@@ -159,12 +159,7 @@ class AdapterWriter {
       return x;
     }
     const Buffer shape = builder_.buffer(x);
-    // The mask of a token depends on its place in the step, which an encoder counts apart.
-    const char* name = shape.dims[0].extent == Extent::source_tokens ? "source_random" : "random";
-    BufferId random = builder_.program().find(name);
-    if (random == kNoBuffer) {
-      random = builder_.input(name, DType::i64, {fixed(3)});
-    }
+    BufferId random = builder_.random_of(x);
     BufferId y = builder_.temporary(linear.name + ".lora_dropout", shape.dtype, shape.dims);
     append(linear, OpKind::dropout, ".lora_dropout", {x, random}, y,
            DropoutAttributes{probability, stream_++});

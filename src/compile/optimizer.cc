@@ -9,9 +9,13 @@
 namespace snug {
 namespace {
 
-// Hugging Face's Trainer decays matrices, but neither norms nor biases: those are the vectors.
-float decay_of(const Buffer& parameter, const TrainingSection& training) {
-  return parameter.dims.size() >= 2 ? static_cast<float>(training.weight_decay) : 0.0F;
+// Hugging Face's Trainer decays neither norms nor what has "bias" in its name: the vectors, and one matrix,
+// T5's relative_attention_bias.
+bool is_decayed(const Buffer& parameter) {
+  bool is_bias = std::any_of(parameter.parts.begin(), parameter.parts.end(), [](const TensorPart& part) {
+    return part.names.front().find("bias") != std::string::npos;
+  });
+  return parameter.dims.size() >= 2 && !is_bias;
 }
 
 }  // namespace
@@ -67,7 +71,7 @@ UpdateLists make_lists(Builder& builder, const Program& train, DType states, Ada
     if (has_master) {
       lists.copies.push_back(builder.persistent(name, parameter.dtype, parameter.dims, parameter.role));
     }
-    attributes.weight_decay.push_back(decay_of(parameter, training));
+    attributes.weight_decay.push_back(is_decayed(parameter) ? static_cast<float>(training.weight_decay) : 0);
   }
   attributes.has_copies = !lists.copies.empty();
   return lists;

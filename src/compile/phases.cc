@@ -94,7 +94,8 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
                          .max_source_tokens = batch.limits.source_tokens,
                          .max_sequences = batch.limits.sequences,
                          .max_length_tokens = recipe.data.max_length,
-                         .loss_chunk_tokens = recipe.memory.loss_chunk_tokens};
+                         .loss_chunk_tokens = recipe.memory.loss_chunk_tokens,
+                         .dropout = batch.training ? run_dropout(recipe, spec) : DropoutRates{}};
   Program program = build_forward(spec, options);
   if (recipe.lora) {
     return add_adapters(std::move(program), {*recipe.lora, batch.training});
@@ -119,6 +120,10 @@ void require_layer_policies(const Recipe& recipe, const ModelSpec& spec) {
 
 DType run_dtype(const Recipe& recipe, const ModelSpec& spec) {
   return recipe.model.dtype.value_or(spec.dtype.value_or(DType::f32));
+}
+
+DropoutRates run_dropout(const Recipe& recipe, const ModelSpec& spec) {
+  return with_rate(spec.dropout, recipe.model.dropout);
 }
 
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {

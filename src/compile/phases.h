@@ -38,4 +38,7 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
 // Storage and compute dtype of a run: the recipe's, else the checkpoint's, else fp32.
 DType run_dtype(const Recipe& recipe, const ModelSpec& spec);
 
+// What the model drops while it is trained: the recipe's rate, else config.json's.
+DropoutRates run_dropout(const Recipe& recipe, const ModelSpec& spec);
+
 }  // namespace snug

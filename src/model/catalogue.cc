@@ -187,6 +187,7 @@ Json config_of(const EncoderDecoderEntry& entry) {
           {"relative_attention_num_buckets", 32},
           {"relative_attention_max_distance", 128},
           {"layer_norm_epsilon", 1e-6},
+          {"dropout_rate", 0.1},
           {"is_encoder_decoder", true},
           {"tie_word_embeddings", false},
           {"decoder_start_token_id", 0},

@@ -103,6 +103,14 @@ int64_t size_key(const Json& config, std::string_view key, int64_t fallback, con
   return is_given(config, key) ? size_key(config, key, path) : fallback;
 }
 
+double dropout_key(const Json& config, std::string_view key, double fallback, const std::string& path) {
+  double rate = json_number(config, key, fallback, path);
+  if (!(rate >= 0 && rate < 1)) {
+    throw bad_input(fmt::format("{}: \"{}\" is {}: expected a share from 0 to below 1", path, key, rate));
+  }
+  return rate;
+}
+
 void read_rope(const Json& config, const std::string& path, ModelSpec& spec) {
   spec.rope_theta = positive_key(config, "rope_theta", path);
   // Where both are given, the older name counts alone.
@@ -168,6 +176,7 @@ void read_decoder_shape(const Json& config, const std::string& path, ModelSpec& 
   spec.norm_epsilon = positive_key(config, "rms_norm_eps", path);
   spec.initializer_range = json_number(config, "initializer_range", 0.02, path);
   spec.tied_embeddings = json_bool(config, "tie_word_embeddings", false, path);
+  spec.dropout.attention = dropout_key(config, "attention_dropout", 0.0, path);
 }
 
 void require_silu(const Json& config, const std::string& path) {

@@ -24,7 +24,11 @@ int64_t layers_key(const Json& config, std::string_view key, const std::string& 
 
 double positive_key(const Json& config, std::string_view key, const std::string& path);
 
-// Vocabulary, widths, heads, layers, positions, norm and initialisation of a decoder-only model.
+// A share of what is dropped while training, from 0 to below 1.
+double dropout_key(const Json& config, std::string_view key, double fallback, const std::string& path);
+
+// Vocabulary, widths, heads, layers, positions, norm, initialisation and attention_dropout of a decoder-only
+// model.
 void read_decoder_shape(const Json& config, const std::string& path, ModelSpec& spec);
 
 // rope_theta and rope_scaling, at the top level or (in newer files) in "rope_parameters".

@@ -24,7 +24,7 @@ class DecoderBuilder : ForwardBuilder {
     frequencies_ = frequencies();
 
     BufferId table = embedding_table();
-    BufferId x = embed(table, ids, "embedding");
+    BufferId x = dropped(embed(table, ids, "embedding"), options_.dropout.embedding);
     for (int64_t layer = 0; layer < spec_.layers; ++layer) {
       builder_.set_layer(static_cast<int>(layer));
       x = block(x, layer);
@@ -59,7 +59,8 @@ class DecoderBuilder : ForwardBuilder {
     std::string name = fmt::format("layers.{}.", layer);
     std::string file = fmt::format("model.layers.{}.", layer);
     BufferId normed = norm(x, name + "attention_norm", file + "input_layernorm.weight");
-    x = add(x, self_attention(normed, layer, name, file + "self_attn."), name + "attention_sum");
+    BufferId mixed = self_attention(normed, layer, name, file + "self_attn.");
+    x = add(x, dropped(mixed, options_.dropout.residual), name + "attention_sum");
     normed = norm(x, name + "mlp_norm", file + "post_attention_layernorm.weight");
     file += "mlp.";
     std::vector<Projection> gate_and_up = {{file + "gate_proj", spec_.inner_width},
@@ -69,7 +70,7 @@ class DecoderBuilder : ForwardBuilder {
     }
     BufferId changed =
         gated_mlp(normed, name, gate_and_up, {file + "down_proj", spec_.width}, Activation::silu);
-    return add(x, changed, name + "mlp_sum");
+    return add(x, dropped(changed, options_.dropout.residual), name + "mlp_sum");
   }
 
   BufferId self_attention(BufferId x, int64_t layer, const std::string& name, const std::string& file) {

@@ -80,6 +80,22 @@ BufferId ForwardBuilder::add(BufferId a, BufferId b, const std::string& name) {
   return sum;
 }
 
+// Streams of the adapters' dropout count from 1; the model's own are above them.
+DropoutAttributes ForwardBuilder::next_dropout(double rate) {
+  constexpr uint64_t kFirstStream = uint64_t{1} << 32;
+  return {static_cast<float>(rate), kFirstStream + dropouts_++};
+}
+
+BufferId ForwardBuilder::dropped(BufferId x, std::optional<double> rate) {
+  if (rate.value_or(0) <= 0) {
+    return x;
+  }
+  std::string name = builder_.buffer(x).name + ".dropout";
+  BufferId y = activation(name, x, builder_.buffer(x).dims[1].max);
+  builder_.append(OpKind::dropout, name, {x, builder_.random_of(x)}, {y}, next_dropout(*rate));
+  return y;
+}
+
 BufferId ForwardBuilder::gated_mlp(BufferId x, const std::string& name,
                                    const std::vector<Projection>& gate_and_up, const Projection& down,
                                    Activation activation_function) {
@@ -87,17 +103,22 @@ BufferId ForwardBuilder::gated_mlp(BufferId x, const std::string& name,
   BufferId gated = activation(name + "gated", x, spec_.inner_width);
   builder_.append(OpKind::gated_activation, name + "gated", {gate_up}, {gated},
                   GateAttributes{activation_function});
-  return linear(gated, name + "down", {down}, spec_.mlp_bias);
+  return linear(dropped(gated, options_.dropout.inner), name + "down", {down}, spec_.mlp_bias);
 }
 
 BufferId ForwardBuilder::attention(const AttentionInputs& inputs, const std::string& name,
-                                   const AttentionAttributes& attributes) {
+                                   AttentionAttributes attributes) {
   BufferId mixed = activation(name, inputs.q, attributes.heads * attributes.head_dim);
   BufferId lse = builder_.temporary(name + ".lse", DType::f32,
                                     {builder_.buffer(inputs.q).dims[0], fixed(attributes.heads)});
   std::vector<BufferId> read = {inputs.q, inputs.kv, inputs.q_offsets, inputs.kv_offsets};
-  if (inputs.bias != kNoBuffer) {
+  double rate = options_.dropout.attention.value_or(0);
+  if (inputs.bias != kNoBuffer || rate > 0) {
     read.push_back(inputs.bias);
+  }
+  if (rate > 0) {
+    read.push_back(builder_.random_of(inputs.q));
+    attributes.dropout = next_dropout(rate);
   }
   builder_.append(OpKind::attention, name, std::move(read), {mixed, lse}, attributes);
   return mixed;

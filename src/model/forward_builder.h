@@ -2,6 +2,7 @@
 // that they make. Row counts follow from the input, so that encoder and decoder use the same pieces.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ class ForwardBuilder {
   BufferId linear(BufferId x, const std::string& name, const std::vector<Projection>& projections,
                   bool bias = false);
   BufferId add(BufferId a, BufferId b, const std::string& name);
+  // x itself where nothing is dropped.
+  BufferId dropped(BufferId x, std::optional<double> rate);
   BufferId gated_mlp(BufferId x, const std::string& name, const std::vector<Projection>& gate_and_up,
                      const Projection& down, Activation activation);
 
@@ -41,8 +44,7 @@ class ForwardBuilder {
     BufferId kv_offsets;
     BufferId bias = kNoBuffer;
   };
-  BufferId attention(const AttentionInputs& inputs, const std::string& name,
-                     const AttentionAttributes& attributes);
+  BufferId attention(const AttentionInputs& inputs, const std::string& name, AttentionAttributes attributes);
 
   // What the options' goal asks for: the loss of all rows, or the logits of the last row of each sequence.
   void append_goal(BufferId x, BufferId head);
@@ -55,8 +57,11 @@ class ForwardBuilder {
   Dim offsets_;
 
  private:
+  DropoutAttributes next_dropout(double rate);
   void append_loss(BufferId x, BufferId head);
   void append_logits(BufferId x, BufferId head);
+
+  uint64_t dropouts_ = 0;
 };
 
 }  // namespace snug

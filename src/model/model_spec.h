@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "model/dropout.h"
 #include "program/program.h"
 
 namespace snug {
@@ -51,7 +52,8 @@ struct ModelSpec {
   int64_t relative_buckets = 0;    // of the attention bias by distance; 0: none
   int64_t relative_max_distance = 0;
   int64_t decoder_start_id = 0;  // the token before the first of a decoder that follows an encoder
-  std::optional<DType> dtype;    // what the weights were saved as
+  DropoutRates dropout;
+  std::optional<DType> dtype;  // what the weights were saved as
 
   bool has_encoder() const { return encoder_layers > 0; }
   int64_t all_layers() const { return encoder_layers + layers; }
@@ -72,6 +74,7 @@ struct ForwardOptions {
   int64_t max_sequences = 0;      // in a micro-batch
   int64_t max_length_tokens = 0;  // of one sequence
   int64_t loss_chunk_tokens = 0;  // 0: chosen
+  DropoutRates dropout = {};      // nothing but for training
 };
 
 // Reads config.json's text; throws bad_input naming the key, and lists what is supported.

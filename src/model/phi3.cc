@@ -26,6 +26,7 @@ void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
     spec.windows.assign(static_cast<size_t>(spec.layers), window);
   }
   spec.fused_projections = true;
+  spec.dropout.residual = dropout_key(config, "resid_pdrop", 0.0, path);
 }
 
 }  // namespace

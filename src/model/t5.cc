@@ -59,6 +59,8 @@ void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
                     "and a distance of more than half of it",
                     path, spec.relative_buckets, spec.relative_max_distance));
   }
+  double rate = dropout_key(config, "dropout_rate", 0.1, path);
+  spec.dropout = {rate, rate, rate, rate, rate};
   spec.max_positions = kUnlimitedPositions;
   spec.decoder_start_id =
       json_integer(config, "decoder_start_token_id", json_integer(config, "pad_token_id", 0, path), path);
@@ -108,12 +110,14 @@ class T5Builder : ForwardBuilder {
   BufferId run(const Stack& stack, BufferId x, int64_t layers) {
     BufferId bias = weight(stack.name + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight",
                            {fixed(spec_.relative_buckets), fixed(spec_.heads)});
+    x = dropped(x, options_.dropout.embedding);
     for (int64_t layer = 0; layer < layers; ++layer) {
       builder_.set_layer(next_layer_++);
       x = block(stack, x, bias, layer);
     }
     builder_.set_layer(kNoLayer);
-    return norm(x, stack.name + ".final_norm", stack.name + ".final_layer_norm.weight");
+    BufferId normed = norm(x, stack.name + ".final_norm", stack.name + ".final_layer_norm.weight");
+    return dropped(normed, options_.dropout.output);
   }
 
   BufferId block(const Stack& stack, BufferId x, BufferId bias, int64_t layer) {
@@ -124,11 +128,13 @@ class T5Builder : ForwardBuilder {
 
     std::string file = next_part();
     BufferId normed = norm(x, name + "attention_norm", file + "layer_norm.weight");
-    x = add(x, self_attention(stack, normed, bias, name, file + "SelfAttention."), name + "attention_sum");
+    BufferId mixed = self_attention(stack, normed, bias, name, file + "SelfAttention.");
+    x = add(x, dropped(mixed, options_.dropout.residual), name + "attention_sum");
     if (stack.causal) {
       file = next_part();
       normed = norm(x, name + "cross_norm", file + "layer_norm.weight");
-      x = add(x, cross_attention(stack, normed, name, file + "EncDecAttention."), name + "cross_sum");
+      mixed = cross_attention(stack, normed, name, file + "EncDecAttention.");
+      x = add(x, dropped(mixed, options_.dropout.residual), name + "cross_sum");
     }
     file = next_part();
     normed = norm(x, name + "mlp_norm", file + "layer_norm.weight");
@@ -136,7 +142,7 @@ class T5Builder : ForwardBuilder {
     BufferId changed =
         gated_mlp(normed, name, {{file + "wi_0", spec_.inner_width}, {file + "wi_1", spec_.inner_width}},
                   {file + "wo", spec_.width}, Activation::gelu_tanh);
-    return add(x, changed, name + "mlp_sum");
+    return add(x, dropped(changed, options_.dropout.residual), name + "mlp_sum");
   }
 
   BufferId self_attention(const Stack& stack, BufferId x, BufferId bias, const std::string& name,

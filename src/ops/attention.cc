@@ -52,16 +52,28 @@ std::string check_heads(const AttentionAttributes& attributes, const Buffer* q, 
   return fits ? find_dtype_mismatch({q, kv}) : "the heads reach past the row";
 }
 
+// The bias; the random numbers of the dropout follow it.
 constexpr size_t kForwardBias = 4;
 constexpr size_t kBackwardBias = 7;
 
-BufferId bias_of(const Op& op, size_t place) {
+BufferId optional_input(const Op& op, size_t place) {
   return place < op.inputs.size() ? op.inputs[place] : kNoBuffer;
 }
 
-std::string check_bias(const Program& program, const Op& op, size_t place) {
+std::string check_random(const Program& program, const Op& op, size_t place) {
+  float probability = attributes_of<AttentionAttributes>(op).dropout.probability;
+  if ((probability > 0) != (optional_input(op, place) != kNoBuffer)) {
+    return "dropout goes with random numbers";
+  }
+  return probability > 0 ? find_mismatch({{"random", input_of(program, op, place), {fixed(3)}}}) : "";
+}
+
+std::string check_optional_inputs(const Program& program, const Op& op, size_t place) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
-  if (bias_of(op, place) == kNoBuffer) {
+  if (std::string problem = check_random(program, op, place + 1); !problem.empty()) {
+    return problem;
+  }
+  if (optional_input(op, place) == kNoBuffer) {
     return attributes.relative_buckets == 0 ? "" : "relative buckets need a bias";
   }
   // A bucket a distance is needed near by, and half of the buckets look each way.
@@ -79,7 +91,7 @@ std::string check_attention(const Program& program, const Op& op) {
   const Buffer* q = input_of(program, op, 0);
   std::string problem = check_heads(attributes, q, input_of(program, op, 1));
   if (problem.empty()) {
-    problem = check_bias(program, op, kForwardBias);
+    problem = check_optional_inputs(program, op, kForwardBias);
   }
   if (!problem.empty()) {
     return problem;
@@ -92,7 +104,8 @@ std::string check_attention(const Program& program, const Op& op) {
 void attention_gradient(const Op& op, Gradients& gradients) {
   BufferId q = op.inputs[0];
   BufferId kv = op.inputs[1];
-  BufferId bias = bias_of(op, kForwardBias);
+  BufferId bias = optional_input(op, kForwardBias);
+  BufferId random = optional_input(op, kForwardBias + 1);
   if (!gradients.wanted(q) && !gradients.wanted(kv) && !gradients.wanted(bias)) {
     return;
   }
@@ -102,9 +115,14 @@ void attention_gradient(const Op& op, Gradients& gradients) {
   std::vector<BufferId> inputs = {
       q, kv, op.inputs[2], op.inputs[3], op.outputs[0], op.outputs[1], gradients.of(op.outputs[0])};
   std::vector<Gradients::Target> targets = {dq, dkv};
-  if (bias != kNoBuffer) {
+  if (bias != kNoBuffer || random != kNoBuffer) {
     inputs.push_back(bias);
+  }
+  if (bias != kNoBuffer) {
     targets.push_back(gradients.target(bias));
+  }
+  if (random != kNoBuffer) {
+    inputs.push_back(random);
   }
   gradients.append(OpKind::attention_backward, std::move(inputs), targets, op.attributes);
 }
@@ -115,7 +133,7 @@ std::string check_attention_backward(const Program& program, const Op& op) {
   const Buffer* kv = input_of(program, op, 1);
   std::string problem = check_heads(attributes, q, kv);
   if (problem.empty()) {
-    problem = check_bias(program, op, kBackwardBias);
+    problem = check_optional_inputs(program, op, kBackwardBias);
   }
   if (!problem.empty()) {
     return problem;

@@ -37,6 +37,12 @@ BufferId Builder::temporary(std::string name, DType dtype, Dims dims, Role role)
       {.name = std::move(name), .dtype = dtype, .dims = std::move(dims), .role = role});
 }
 
+BufferId Builder::random_of(BufferId x) {
+  const char* name = buffer(x).dims[0].extent == Extent::source_tokens ? "source_random" : "random";
+  BufferId known = program_.find(name);
+  return known != kNoBuffer ? known : input(name, DType::i64, {fixed(3)});
+}
+
 Op& Builder::append(OpKind kind, std::string name, std::vector<BufferId> inputs,
                     std::vector<BufferId> outputs, Attributes attributes) {
   program_.ops.push_back({.kind = kind,

@@ -22,6 +22,10 @@ class Builder {
   BufferId persistent(std::string name, DType dtype, Dims dims, Role role);
   BufferId temporary(std::string name, DType dtype, Dims dims, Role role = Role::activations);
 
+  // The input that says which elements of x a dropout drops: seed, step, first token
+  // (backend/dropout_mask.h). A mask follows the token's place in the step, which an encoder counts apart.
+  BufferId random_of(BufferId x);
+
   Op& append(OpKind kind, std::string name, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
              Attributes attributes = {});
 

@@ -30,9 +30,9 @@ enum class OpKind : uint8_t {
   lora_up_backward_input,     // dy[T,out], B -> dxa[T,parts*r]
   lora_up_backward_weight,    // dy[T,out], xa -> dB +=
   rope,                       // x[T,C], positions[T], inverse_frequencies[head_dim/2] -> y[T,C]
-  attention,                  // q[T,Cq], kv[Tk,Ckv], q_offsets[S+1], kv_offsets[S+1], bias[buckets,H]?
-                              //   -> o[T,H*hd], lse[T,H]
-  attention_backward,         // q, kv, q_offsets, kv_offsets, o, lse, do, bias?
+  attention,                  // q[T,Cq], kv[Tk,Ckv], q_offsets[S+1], kv_offsets[S+1], bias[buckets,H]?,
+                              //   random[3]? -> o[T,H*hd], lse[T,H]
+  attention_backward,         // q, kv, q_offsets, kv_offsets, o, lse, do, bias?, random?
                               //   -> dq[T,Cq], dkv[Tk,Ckv], dbias[buckets,H]? +=
   gated_activation,           // x[T,2F] (gate, then up) -> y[T,F] = f(gate) * up
   gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F]
@@ -91,6 +91,12 @@ struct RopeAttributes {
   bool inverse = false;    // the gradient rotates back
 };
 
+// Which elements are dropped is said in backend/dropout_mask.h.
+struct DropoutAttributes {
+  float probability = 0;
+  uint64_t stream = 0;  // one per place in the model, so that masks differ
+};
+
 struct AttentionAttributes {
   int64_t heads = 0;
   int64_t kv_heads = 0;
@@ -106,16 +112,12 @@ struct AttentionAttributes {
   int64_t relative_buckets = 0;
   int64_t relative_max_distance = 0;
   bool bidirectional_buckets = false;  // keys before and after the query have buckets of their own
+  DropoutAttributes dropout = {};      // of the softmax's weights; with a random input
 };
 
 enum class Activation : uint8_t { silu, gelu_tanh, gelu };
 struct GateAttributes {
   Activation activation = Activation::silu;
-};
-
-struct DropoutAttributes {
-  float probability = 0;
-  uint64_t stream = 0;  // one per place in the model, so that masks differ
 };
 
 struct LossAttributes {

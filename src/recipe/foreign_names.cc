@@ -56,7 +56,8 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
     // lora: PEFT's LoraConfig and what others call it
     {"rank lora_r lora_rank", "write lora.r"},
     {"alpha", "write lora.lora_alpha"},
-    {"dropout", "write lora.lora_dropout"},
+    {"dropout_rate attention_dropout attn_pdrop resid_pdrop embd_pdrop hidden_dropout",
+     "write model.dropout"},
     {"lora_target lora_target_modules", "write lora.target_modules"},
     {"lora_target_linear", "write lora.target_modules: all-linear"},
     {"rslora peft_use_rslora", "write lora.use_rslora"},

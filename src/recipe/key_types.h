@@ -167,6 +167,29 @@ RecipeKey numbers_key(std::string_view name, const Names& names, Field field, st
 }
 
 template <typename Field>
+RecipeKey optional_number_key(std::string_view name, NumberRange range, Field field, std::string example,
+                              std::string_view help) {
+  RecipeKey key{.name = name,
+                .allowed = allowed_text(range) + ", or null",
+                .example = std::move(example),
+                .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+    if (is_null(node)) {
+      field(recipe).reset();
+      return std::nullopt;
+    }
+    double number = 0;
+    std::optional<BadValue> bad = read_number(node, range, number);
+    if (!bad) {
+      field(recipe) = number;
+    }
+    return bad;
+  };
+  key.print = [=](const Recipe& recipe) { return field(recipe) ? Json(*field(recipe)) : Json(); };
+  return key;
+}
+
+template <typename Field>
 RecipeKey bool_key(std::string_view name, Field field, std::string_view help) {
   RecipeKey key{.name = name, .allowed = "true or false", .help = help};
   key.read = [=](const YamlNode& node, Recipe& recipe) { return read_bool(node, field(recipe)); };

@@ -60,6 +60,12 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
   keys.push_back(dtype_key(
       "model.dtype", [](auto& recipe) -> auto& { return recipe.model.dtype; },
       "Format of the weights and of the computation. `auto` is what config.json says."));
+  keys.push_back(optional_number_key(
+      "model.dropout", kZeroToBelowOne, [](auto& recipe) -> auto& { return recipe.model.dropout; }, "0",
+      "Share that is dropped while training, wherever the model's family has dropout (T5: dropout_rate; "
+      "Llama, Mistral, Qwen: attention_dropout; Phi-3: that and resid_pdrop). null: config.json's rates, as "
+      "in "
+      "Hugging Face; 0: none."));
   keys.push_back(bool_key(
       "model.from_scratch", [](auto& recipe) -> auto& { return recipe.model.from_scratch; },
       "Start from random weights in config.json's shapes instead of reading the weights."));

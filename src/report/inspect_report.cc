@@ -33,6 +33,12 @@ Json inspection_json(const Inspection& inspection) {
   for (DType dtype : kDtypes) {
     bytes[std::string(name_of(dtype))] = inspection.parameters * size_of(dtype);
   }
+  Json dropout = Json::object();
+  for_each_place(spec.dropout, [&](std::string_view place, const std::optional<double>& rate) {
+    if (rate) {
+      dropout[std::string(place)] = *rate;
+    }
+  });
   return {{"family", spec.family},
           {"architecture", spec.architecture},
           {"parameters", inspection.parameters},
@@ -49,7 +55,8 @@ Json inspection_json(const Inspection& inspection) {
           {"head_dim", spec.head_dim},
           {"intermediate_size", spec.inner_width},
           {"max_positions", unlimited ? Json(nullptr) : Json(spec.max_positions)},
-          {"tied_embeddings", spec.tied_embeddings}};
+          {"tied_embeddings", spec.tied_embeddings},
+          {"dropout", dropout}};
 }
 
 std::string inspection_text(const Inspection& inspection, const Style& style) {
@@ -63,8 +70,12 @@ std::string inspection_text(const Inspection& inspection, const Style& style) {
                               : fmt::format("up to {} positions", format_count(spec.max_positions));
   text += fmt::format("  {} layers, width {}, {} heads ({} for keys and values) of {}, inner width {}\n",
                       layers, spec.width, spec.heads, spec.kv_heads, spec.head_dim, spec.inner_width);
-  text += fmt::format("  vocabulary {}, {} embeddings, {}\n\n", format_count(spec.vocabulary),
+  text += fmt::format("  vocabulary {}, {} embeddings, {}\n", format_count(spec.vocabulary),
                       spec.tied_embeddings ? "tied" : "separate", positions);
+  if (std::string dropout = describe(spec.dropout); !dropout.empty()) {
+    text += fmt::format("  drops {} while training\n", dropout);
+  }
+  text += "\n";
   text += fmt::format("  {} parameters\n", style.bold(format_count(inspection.parameters)));
   for (DType dtype : kDtypes) {
     int64_t bytes = inspection.parameters * size_of(dtype);

@@ -31,6 +31,9 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
                       spec.family, format_count(plan.parameters), name_of(run_dtype(recipe, spec)));
   text += fmt::format("  {}  {}: {} parameters ({:.2f}%)\n", style.dim("trains"), method,
                       format_count(plan.trainable_parameters), share);
+  if (std::string dropout = describe(run_dropout(recipe, spec)); !dropout.empty()) {
+    text += fmt::format("  {}  {}\n", style.dim("drops "), dropout);
+  }
   std::string length = fmt::format("{}", recipe.data.max_length);
   if (spec.has_encoder()) {
     length += fmt::format(" + {}", decoder_length(recipe, spec.has_encoder()));

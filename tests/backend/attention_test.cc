@@ -1,8 +1,9 @@
 // Attention and its gradient against full score matrices in double, and the gradient also against finite
-// differences: GQA, windows, lengths of 1, keys beyond the queries, several blocks, bf16.
+// differences: GQA, windows, lengths of 1, keys beyond the queries, several blocks, bf16, dropout.
 #include <limits>
 #include <numeric>
 
+#include "base/rng.h"
 #include "base/threads.h"
 #include "support/run_ops.h"
 #include "support/values.h"
@@ -19,6 +20,8 @@ struct Case {
   bool causal = true;
   int64_t window = 0;
   DType dtype = DType::f32;
+  float dropout = 0;
+  int64_t first_token = 1000;  // of the micro-batch within its step
 
   bool fused() const { return keys.empty(); }
   const std::vector<int64_t>& key_counts() const { return fused() ? queries : keys; }
@@ -34,6 +37,21 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& counts) {
 
 int64_t sum_of(const std::vector<int64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+constexpr int64_t kSeed = 77;
+constexpr int64_t kStep = 3;
+constexpr uint64_t kStream = 9;
+
+// The rule of backend/dropout_mask.h: what a weight is multiplied with.
+double factor_of(const Case& c, int64_t query, int64_t head, int64_t key) {
+  uint64_t mixed = kStep + 0x9E3779B97F4A7C15ULL;  // the finaliser of splitmix64
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBULL;
+  mixed ^= mixed >> 31;
+  auto element = static_cast<uint64_t>(((c.first_token + query) * c.heads + head) * (1 << 24) + key);
+  uint32_t word = philox(kSeed, kStream ^ mixed, element / 4)[element % 4];
+  return unit_float(word) >= c.dropout ? 1 / (1 - static_cast<double>(c.dropout)) : 0;
 }
 
 // Where things lie. Apart from fused rows, q and kv rows carry a column that belongs to nobody.
@@ -52,6 +70,7 @@ struct Layout {
     attributes.q_column = c.fused() ? 0 : 1;
     attributes.k_column = c.fused() ? q_width : 0;
     attributes.v_column = attributes.k_column + kv_width;
+    attributes.dropout = {c.dropout, kStream};
     q_columns = c.fused() ? q_width + 2 * kv_width : q_width + 1;
     kv_columns = c.fused() ? q_columns : 2 * kv_width;
   }
@@ -121,10 +140,12 @@ class Reference {
       sum += weights.back();
     }
     double delta = 0;
+    std::vector<double> factors;
     for (size_t n = 0; n < seen.size(); ++n) {
       weights[n] /= sum;
+      factors.push_back(factor_of(case_, row, head, seen[n]));
       for (size_t d = 0; d < dim; ++d) {
-        double part = weights[n] * inputs_.kv[value_at(seen[n]) + d];
+        double part = weights[n] * factors[n] * inputs_.kv[value_at(seen[n]) + d];
         result_.o[out + d] += part;
         delta += part * inputs_.dout[out + d];
       }
@@ -133,8 +154,8 @@ class Reference {
     for (size_t n = 0; n < seen.size(); ++n) {
       double dweight = 0;
       for (size_t d = 0; d < dim; ++d) {
-        dweight += inputs_.dout[out + d] * inputs_.kv[value_at(seen[n]) + d];
-        result_.dkv[value_at(seen[n]) + d] += weights[n] * inputs_.dout[out + d];
+        dweight += factors[n] * inputs_.dout[out + d] * inputs_.kv[value_at(seen[n]) + d];
+        result_.dkv[value_at(seen[n]) + d] += weights[n] * factors[n] * inputs_.dout[out + d];
       }
       double dscore = weights[n] * (dweight - delta) * static_cast<double>(a.scale);
       for (size_t d = 0; d < dim; ++d) {
@@ -184,9 +205,15 @@ OpRunner make_runner(const Case& c) {
   BufferId dout = builder.input("do", c.dtype, out);
   BufferId dq = builder.temporary("dq", c.dtype, {q_rows, fixed(layout.q_columns)});
   BufferId dkv = c.fused() ? dq : builder.temporary("dkv", c.dtype, {kv_rows, fixed(layout.kv_columns)});
-  builder.append(OpKind::attention, "attention", {q, kv, q_offsets, kv_offsets}, {o, lse}, layout.attributes);
-  builder.append(OpKind::attention_backward, "attention", {q, kv, q_offsets, kv_offsets, o, lse, dout},
-                 {dq, dkv}, layout.attributes);
+  std::vector<BufferId> inputs = {q, kv, q_offsets, kv_offsets};
+  std::vector<BufferId> backward = {q, kv, q_offsets, kv_offsets, o, lse, dout};
+  if (c.dropout > 0) {
+    BufferId random = builder.input("random", DType::i64, {fixed(3)});
+    inputs.insert(inputs.end(), {kNoBuffer, random});
+    backward.insert(backward.end(), {kNoBuffer, random});
+  }
+  builder.append(OpKind::attention, "attention", inputs, {o, lse}, layout.attributes);
+  builder.append(OpKind::attention_backward, "attention", backward, {dq, dkv}, layout.attributes);
   return OpRunner(builder.finish());
 }
 
@@ -203,6 +230,9 @@ void set_inputs(OpRunner& runner, const Case& c, const Inputs& inputs) {
   runner.set("do", in_float(inputs.dout));
   runner.set_ints("q_offsets", offsets_of(c.queries));
   runner.set_ints("kv_offsets", offsets_of(c.key_counts()));
+  if (c.dropout > 0) {
+    runner.set_ints("random", {kSeed, kStep, c.first_token});
+  }
 }
 
 class AttentionTest : public testing::TestWithParam<Case> {};
@@ -232,8 +262,9 @@ TEST_P(AttentionTest, ForwardAndBackwardFollowTheFormula) {
     }
   }
   // Gradients of scores are differences of two sums over a head, again up to 4. The backward pass reads o as
-  // stored: bf16's rounding of it shows in delta.
-  double tolerance = 4 * error + (narrow ? 0x1p-7 : 0);
+  // stored: bf16's rounding of it shows in delta. With dropout even a lone key's o is rounded, by up to 2^-9
+  // of sum |do * o| (about 16), times scale * k.
+  double tolerance = 4 * error + (!narrow ? 0 : c.dropout > 0 ? 0x1p-5 : 0x1p-7);
   if (c.fused()) {
     expect_close(runner.get("dq"), wanted.dkv, tolerance);
   } else {
@@ -258,10 +289,17 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionTest,
                                          Case{2, 2, 8, {9}, {4}},                    // more queries than keys
                                          Case{4, 2, 48, {33, 7, 1}, {}, true, 0, DType::bf16},   //
                                          Case{2, 1, 16, {300, 65}, {}, true, 100, DType::bf16},  //
-                                         Case{4, 2, 16, {1, 2}, {270, 17}, true, 0, DType::bf16}));
+                                         Case{4, 2, 16, {1, 2}, {270, 17}, true, 0, DType::bf16},
+                                         Case{4, 2, 48, {33, 7}, {}, true, 0, DType::f32, 0.1F},
+                                         Case{2, 1, 8, {600, 2}, {}, true, 70, DType::f32, 0.5F},
+                                         Case{3, 1, 8, {9, 300}, {40, 270}, false, 0, DType::f32, 0.3F},
+                                         Case{4, 2, 8, {7, 5}, {33, 0}, true, 0, DType::f32, 0.9F},
+                                         Case{2, 1, 16, {300, 65}, {}, true, 100, DType::bf16, 0.1F}));
 
-TEST(Attention, GradientMatchesFiniteDifferences) {
-  Case c{4, 2, 4, {3, 1, 4}, {}, true, 3};
+class AttentionSlopes : public testing::TestWithParam<float> {};
+
+TEST_P(AttentionSlopes, GradientMatchesFiniteDifferences) {
+  Case c{4, 2, 4, {3, 1, 4}, {}, true, 3, DType::f32, GetParam()};
   Inputs inputs = random_inputs(c);
   OpRunner runner = make_runner(c);
   set_inputs(runner, c, inputs);
@@ -283,9 +321,57 @@ TEST(Attention, GradientMatchesFiniteDifferences) {
   expect_close(runner.get("dq"), quotients, 1e-5);
 }
 
+INSTANTIATE_TEST_SUITE_P(Dropout, AttentionSlopes, testing::Values(0.0F, 0.4F));
+
+// Queries of zero see all keys alike, and the values are the unit vectors: o is the mask itself.
+TEST(Attention, DropoutDropsTheRightShareOfEveryQueryHeadAndKeyOnItsOwn) {
+  constexpr int64_t kKeys = 64;
+  constexpr int64_t kHeads = 4;
+  for (float dropout : {0.1F, 0.5F}) {
+    Case c{kHeads, kHeads, kKeys, {kKeys, kKeys, kKeys}, {}, false, 0, DType::f32, dropout};
+    Layout layout(c);
+    Inputs inputs = random_inputs(c);
+    for (int64_t row = 0; row < 3 * kKeys; ++row) {
+      for (int64_t column = 0; column < layout.q_columns; ++column) {
+        bool is_value = column >= layout.attributes.v_column;
+        inputs.q[static_cast<size_t>(row * layout.q_columns + column)] =
+            is_value && column % kKeys == row % kKeys ? 1 : 0;
+      }
+    }
+    inputs.kv = inputs.q;
+    OpRunner runner = make_runner(c);
+    set_inputs(runner, c, inputs);
+    runner.run();
+    std::vector<float> o = runner.get("o");  // [query, head, key]
+    auto kept = static_cast<float>(1.0 / (1.0 - static_cast<double>(dropout)) / kKeys);
+    int64_t zeros = 0;
+    // Pairs of weights that are alike: of neighbouring keys, heads, queries, and of the same places two
+    // sequences apart.
+    const std::vector<size_t> distances = {1, kKeys, kHeads * kKeys, kHeads * kKeys * kKeys};
+    std::vector<int64_t> alike(distances.size());
+    for (size_t i = 0; i < o.size(); ++i) {
+      zeros += o[i] == 0 ? 1 : 0;
+      if (o[i] != 0) {
+        ASSERT_NEAR(o[i], kept, 1e-5F);
+      }
+      for (size_t d = 0; d < distances.size(); ++d) {
+        alike[d] += (o[i] == 0) == (o[(i + distances[d]) % o.size()] == 0) ? 1 : 0;
+      }
+    }
+    auto p = static_cast<double>(dropout);
+    auto n = static_cast<double>(o.size());
+    EXPECT_NEAR(static_cast<double>(zeros) / n, p, 4 * std::sqrt(p * (1 - p) / n));
+    double same = p * p + (1 - p) * (1 - p);
+    for (int64_t count : alike) {
+      EXPECT_NEAR(static_cast<double>(count) / n, same, 6 * std::sqrt(same * (1 - same) / n));
+    }
+  }
+}
+
 TEST(Attention, ResultDoesNotDependOnTheRestOfTheBatchOrThreads) {
-  Case alone{4, 2, 16, {77}, {}};
-  Case among{4, 2, 16, {5, 77, 130}, {}};
+  // With dropout as well: its mask follows the query's place in the step.
+  Case alone{4, 2, 16, {77}, {}, true, 0, DType::f32, 0.2F, 1005};
+  Case among{4, 2, 16, {5, 77, 130}, {}, true, 0, DType::f32, 0.2F, 1000};
   Inputs inputs = random_inputs(among);
   Layout layout(among);
   Inputs part = inputs;

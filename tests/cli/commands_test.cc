@@ -166,6 +166,18 @@ TEST(Cli, PlanAnswersForAHubIdWithNothingDownloaded) {
   EXPECT_NE(train.errors.find("snug synth"), std::string::npos) << train.errors;
 }
 
+TEST(Cli, ReportsSayWhatAModelDrops) {
+  const std::string dropped = "0.1 (embedding, attention, mlp, residual, output)";
+  std::vector<std::string> plan = {"plan",  kRecipe, "--memory",
+                                   "100GB", "--set", "model.path=google/flan-t5-small"};
+  EXPECT_NE(run_snug(plan).output.find("drops   " + dropped), std::string::npos);
+  plan.insert(plan.end(), {"--set", "model.dropout=0"});
+  EXPECT_EQ(run_snug(plan).output.find("drops"), std::string::npos);
+  EXPECT_NE(run_snug({"inspect", "google/flan-t5-small"}).output.find("drops " + dropped), std::string::npos);
+  Json json = json_output(run_snug({"inspect", "microsoft/phi-4", "--json"}));
+  EXPECT_EQ(json["dropout"], (Json{{"attention", 0.0}, {"residual", 0.0}}));
+}
+
 TEST(Cli, SamplingFollowsItsSeed) {
   auto sampled = [](const std::string& seed) {
     return run_snug({"generate", kModel, "--prompt", "Once upon a time", "--temperature", "1.5", "--seed",

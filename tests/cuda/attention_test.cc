@@ -1,5 +1,5 @@
 // Attention and its gradient against the CPU: head sizes, GQA, windows, cross attention, T5's relative bias,
-// all formats, lengths that fill no tile.
+// all formats, lengths that fill no tile, dropout.
 #include <numeric>
 
 #include "cuda/on_both.h"
@@ -17,6 +17,7 @@ struct Case {
   bool causal = true;
   int64_t window = 0;
   int64_t buckets = 0;
+  float dropout = 0;
 
   bool fused() const { return keys.empty(); }
   const std::vector<int64_t>& key_counts() const { return fused() ? queries : keys; }
@@ -46,6 +47,7 @@ struct Layout {
     attributes.relative_buckets = c.buckets;
     attributes.relative_max_distance = 20;
     attributes.bidirectional_buckets = !c.causal;
+    attributes.dropout = {c.dropout, 11};
     attributes.k_column = c.fused() ? q_width : 0;
     attributes.v_column = attributes.k_column + kv_width;
     q_columns = q_width + (c.fused() ? 2 * kv_width : 0);
@@ -84,6 +86,13 @@ Program attention_program(const Case& c, DType dtype) {
     backward.push_back(bias);
     gradients.push_back(builder.persistent("dbias", DType::f32, bias_dims, Role::gradients));
   }
+  if (c.dropout > 0) {
+    BufferId random = builder.input("random", DType::i64, {fixed(3)});
+    inputs.resize(5, kNoBuffer);
+    backward.resize(8, kNoBuffer);
+    inputs.push_back(random);
+    backward.push_back(random);
+  }
   builder.append(OpKind::attention, "attention", inputs, {o, lse}, layout.attributes);
   Op& op = builder.append(OpKind::attention_backward, "backward", backward, gradients, layout.attributes);
   op.accumulates = c.buckets > 0 ? 4U : 0U;
@@ -99,6 +108,9 @@ TEST_P(CudaAttention, ForwardAndBackward) {
   both.set_ints("kv_offsets", offsets_of(c.key_counts()));
   if (!c.fused()) {
     both.randomise("kv", 2, 0.7F);
+  }
+  if (c.dropout > 0) {
+    both.set_ints("random", {5, 8, 1234567});
   }
   if (c.buckets > 0) {
     both.randomise("bias", 4);
@@ -123,16 +135,24 @@ std::string name_of_case(const testing::TestParamInfo<std::tuple<Case, DType>>& 
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CudaAttention,
-    testing::Combine(testing::Values(Case{"causal64", 4, 4, 64, {65, 1, 130}},
-                                     Case{"causal80", 2, 2, 80, {33, 70}},
-                                     Case{"gqa128", 6, 2, 128, {129, 40, 3}}, Case{"gqa96", 4, 1, 96, {77}},
-                                     Case{"wide256", 2, 1, 256, {70, 9}}, Case{"small16", 3, 3, 16, {19, 5}},
-                                     Case{"window", 2, 2, 64, {150, 30}, {}, true, 17},
-                                     Case{"full", 3, 3, 64, {50, 66, 1}, {}, false},
-                                     Case{"cross", 4, 4, 64, {20, 1, 65}, {40, 70, 3}, false},
-                                     Case{"bias_encoder", 3, 3, 64, {50, 66, 1}, {}, false, 0, 8},
-                                     Case{"bias_decoder", 3, 3, 64, {40, 90}, {}, true, 0, 8}),
-                     testing::Values(DType::f32, DType::bf16, DType::f16)),
+    testing::Combine(
+        testing::Values(Case{"causal64", 4, 4, 64, {65, 1, 130}}, Case{"causal80", 2, 2, 80, {33, 70}},
+                        Case{"gqa128", 6, 2, 128, {129, 40, 3}}, Case{"gqa96", 4, 1, 96, {77}},
+                        Case{"wide256", 2, 1, 256, {70, 9}}, Case{"small16", 3, 3, 16, {19, 5}},
+                        Case{"window", 2, 2, 64, {150, 30}, {}, true, 17},
+                        Case{"full", 3, 3, 64, {50, 66, 1}, {}, false},
+                        Case{"cross", 4, 4, 64, {20, 1, 65}, {40, 70, 3}, false},
+                        Case{"bias_encoder", 3, 3, 64, {50, 66, 1}, {}, false, 0, 8},
+                        Case{"bias_decoder", 3, 3, 64, {40, 90}, {}, true, 0, 8},
+                        Case{"drop64", 4, 4, 64, {65, 1, 130}, {}, true, 0, 0, 0.1F},
+                        Case{"drop_gqa128", 6, 2, 128, {129, 40, 3}, {}, true, 0, 0, 0.3F},
+                        Case{"drop_wide256", 2, 1, 256, {70, 9}, {}, true, 0, 0, 0.5F},
+                        Case{"drop_odd", 3, 3, 20, {19, 5}, {}, true, 0, 0, 0.3F},
+                        Case{"drop_window", 2, 2, 64, {150, 30}, {}, true, 17, 0, 0.3F},
+                        Case{"drop_cross", 4, 4, 64, {20, 1, 65}, {40, 70, 3}, false, 0, 0, 0.2F},
+                        Case{"drop_encoder", 3, 3, 64, {50, 66, 1}, {}, false, 0, 8, 0.1F},
+                        Case{"drop_decoder", 3, 3, 64, {40, 90}, {}, true, 0, 8, 0.1F}),
+        testing::Values(DType::f32, DType::bf16, DType::f16)),
     name_of_case);
 
 }  // namespace

@@ -344,6 +344,31 @@ TEST(OpGradients, RopeAndAttention) {
   }
 }
 
+TEST(OpGradients, AttentionWithDropout) {
+  constexpr int64_t kWidth = 2 * 6;
+  GradientCase test(15);
+  BufferId qkv = test.activation("qkv", 2 * kWidth);  // two query heads share one of keys and values
+  BufferId sequence_offsets = test.integers("offsets", {offsets(4)}, {0, 3, 4, 15});
+  AttentionAttributes attributes{.heads = 2,
+                                 .kv_heads = 1,
+                                 .head_dim = 6,
+                                 .k_column = kWidth,
+                                 .v_column = kWidth + 6,
+                                 .scale = 0.6F,
+                                 .window = 5,
+                                 .relative_buckets = 8,
+                                 .relative_max_distance = 7,
+                                 .dropout = {0.3F, 4}};
+  BufferId bias = test.weight("bias", {fixed(8), fixed(2)});
+  BufferId random = test.wide_integers("random", {fixed(3)}, {42, 3, 100});
+  BufferId o = test.temporary("o", kWidth);
+  BufferId lse = test.temporary("lse", 2);
+  test.builder().append(OpKind::attention, "attention",
+                        {qkv, qkv, sequence_offsets, sequence_offsets, bias, random}, {o, lse}, attributes);
+  test.finish_with_loss(o);
+  test.check();
+}
+
 // Self attention with a bias by distance, and attention from one set of sequences to another.
 TEST(OpGradients, AttentionWithRelativeBias) {
   for (bool bidirectional : {true, false}) {

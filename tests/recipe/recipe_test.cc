@@ -27,6 +27,7 @@ constexpr std::string_view kEveryKey = R"(# every key
 model:
   path: org/name
   dtype: bf16
+  dropout: 0.15
   from_scratch: true
   max_positions: 4096
 lora:
@@ -92,6 +93,7 @@ output_dir: /runs/every key
 void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.model.path, "org/name");
   EXPECT_EQ(recipe.model.dtype, DType::bf16);
+  EXPECT_EQ(recipe.model.dropout, 0.15);
   EXPECT_TRUE(recipe.model.from_scratch);
   EXPECT_EQ(recipe.model.max_positions, 4096);
   ASSERT_TRUE(recipe.lora.has_value());

@@ -156,11 +156,13 @@ std::vector<double> losses_with(const Recipe& recipe, const std::vector<std::vec
   return losses;
 }
 
+// With dropout in attention, and in the adapters.
 Recipe equality_recipe(const std::filesystem::path& folder, bool lora, DType dtype) {
   Recipe recipe = small_recipe();
   recipe.model.path = folder.string();
   recipe.model.from_scratch = true;
   recipe.model.dtype = dtype;
+  recipe.model.dropout = 0.1;
   recipe.training.learning_rate = 1e-2;
   recipe.training.lr_scheduler_type = Schedule::constant;
   recipe.training.per_device_train_batch_size = 8;

@@ -14,8 +14,9 @@
 namespace snug {
 namespace {
 
-Recipe t5_recipe(bool lora) {
+Recipe t5_recipe(bool lora, double dropout = 0) {
   Recipe recipe = reference_recipe(reference_folder("t5_few_buckets"));
+  recipe.model.dropout = dropout;
   recipe.data.max_length = 15;
   recipe.data.max_target_length = 6;
   recipe.training.learning_rate = 1e-2;
@@ -27,9 +28,9 @@ Recipe t5_recipe(bool lora) {
 }
 
 TEST(EncoderDecoder, PlannedIsAllocatedIsTouched) {
-  for (bool lora : {false, true}) {
+  for (auto [lora, dropout] : {std::pair{false, 0.0}, {true, 0.0}, {false, 0.1}, {true, 0.1}}) {
     TemporaryFolder folder;
-    Recipe recipe = t5_recipe(lora);
+    Recipe recipe = t5_recipe(lora, dropout);
     TrainFixture fixture(recipe, {}, false);
     Batch batch = random_batch({4, 6, fixture.spec.vocabulary, 15}, 1);
     fixture.runner.run_step({batch}, 0, 10);
@@ -85,8 +86,8 @@ std::vector<double> losses(const Recipe& recipe, int64_t split) {
 }
 
 TEST(EncoderDecoder, RecomputationChangesNoBit) {
-  for (bool lora : {false, true}) {
-    Recipe recipe = t5_recipe(lora);
+  for (auto [lora, dropout] : {std::pair{false, 0.0}, {true, 0.0}, {false, 0.1}, {true, 0.1}}) {
+    Recipe recipe = t5_recipe(lora, dropout);
     std::vector<double> kept = losses(recipe, 4);
     EXPECT_NE(kept.back(), kept.front());
     for (const std::vector<Recompute>& policies :
@@ -99,13 +100,14 @@ TEST(EncoderDecoder, RecomputationChangesNoBit) {
   }
 }
 
-// With dropout in the adapters of both stacks: masks follow the token, not the micro-batch.
+// With dropout in the adapters of both stacks, and everywhere in the model: masks follow the token, not the
+// micro-batch.
 TEST(EncoderDecoder, SplittingIntoMicroBatchesChangesNothing) {
-  for (bool lora : {false, true}) {
-    std::vector<double> whole = losses(t5_recipe(lora), 4);
+  for (auto [lora, dropout] : {std::pair{false, 0.0}, {true, 0.0}, {false, 0.1}, {true, 0.1}}) {
+    std::vector<double> whole = losses(t5_recipe(lora, dropout), 4);
     double error = product_error(locate_model(t5_recipe(lora).model.path).spec, 4 * 17);
     for (int64_t split : {2, 1}) {
-      std::vector<double> parts = losses(t5_recipe(lora), split);
+      std::vector<double> parts = losses(t5_recipe(lora, dropout), split);
       for (size_t step = 0; step < whole.size(); ++step) {
         EXPECT_NEAR(parts[step], whole[step], error * whole[step]) << "lora " << lora << ", split " << split;
       }

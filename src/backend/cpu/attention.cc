@@ -1,5 +1,6 @@
-// attention: softmax(scale * q k^T + bias) v over sequences of any length, a block of queries at a time. Keys
-// come in blocks as well, with a running maximum and sum, so that scores never take more than one block.
+// attention: dropout(softmax(scale * q k^T + bias)) v over sequences of any length, a block of queries at a
+// time. Keys come in blocks as well, with a running maximum and sum, so that scores never take more than one
+// block.
 #include <cmath>
 #include <limits>
 
@@ -117,6 +118,18 @@ void add_to_softmax(float* scores, int64_t keys, KeyRange visible, const Block& 
   }
 }
 
+// The sum is that of all weights, as dropout follows the softmax; only values are weighted by what is kept.
+void drop_weights(const Item& item, int64_t begin, int64_t count, WeightMask& mask, float* weights) {
+  for (int64_t i = 0; i < item.count; ++i) {
+    const float* factors = mask.row(item.rows.query + item.first + i, item.head, begin, count);
+    float* row = weights + i * kKeyBlock;
+#pragma omp simd
+    for (int64_t j = 0; j < count; ++j) {
+      row[j] *= factors[j];
+    }
+  }
+}
+
 // output [queries, head_dim] += scores [queries, keys] value [keys, head_dim].
 void add_values(const Item& item, const Block& block, const MatrixView& value) {
   if (item.count > 4) {
@@ -160,7 +173,7 @@ void finish(const KernelCall& call, const Item& item, const Block& block) {
               o.block(item.rows.query + item.first, item.head * head_dim, item.count, head_dim));
 }
 
-void run_item(const KernelCall& call, const Item& item, const Block& block) {
+void run_item(const KernelCall& call, const Item& item, const Block& block, WeightMask& mask) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t head_dim = attributes.head_dim;
   int64_t kv_head = item.head / (attributes.heads / attributes.kv_heads);
@@ -196,6 +209,9 @@ void run_item(const KernelCall& call, const Item& item, const Block& block) {
       KeyRange visible = within_block(visible_keys(attributes, item.rows, item.first + i), begin, count);
       add_to_softmax(block.scores + i * kKeyBlock, count, visible, block, i, head_dim);
     }
+    if (mask.drops()) {
+      drop_weights(item, begin, count, mask, block.scores);
+    }
     add_values(item, block, value);
   }
   finish(call, item, block);
@@ -212,8 +228,9 @@ void attention(const KernelCall& call) {
   auto share = static_cast<size_t>(block_bytes(attributes.head_dim, dtype));
   parallel_items(items, [&](int slot) {
     Scratch scratch(call.workspace.subspan(static_cast<size_t>(slot) * share, share));
-    return [&call, block = take_block(scratch, attributes.head_dim, dtype)](int64_t index) {
-      run_item(call, find_item(call, index), block);
+    return [&call, block = take_block(scratch, attributes.head_dim, dtype),
+            mask = WeightMask(attributes, call.inputs, 5)](int64_t index) mutable {
+      run_item(call, find_item(call, index), block, mask);
     };
   });
 }

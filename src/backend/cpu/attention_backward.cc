@@ -1,5 +1,6 @@
 // attention_backward: the probabilities are made again from the kept log-sum-exp, block by block.
-//   P = exp(scale * q k^T + bias - lse), dv = P^T do, dP = do v^T, dS = P * (dP - rowsum(do * o)),
+//   P = exp(scale * q k^T + bias - lse), dv = (M * P)^T do, dP = M * do v^T, dS = P * (dP - rowsum(do * o)),
+//   with the factors M of the dropout, or 1,
 //   dq = scale * dS k, dk = scale * dS^T q, dbias[bucket] = sum of dS at the bucket's distances
 #include "backend/cpu/attention_blocks.h"
 #include "backend/cpu/fast_math.h"
@@ -55,6 +56,12 @@ Block take_block(Scratch scratch, int64_t head_dim, int64_t keys, DType dtype) {
   }
   return block;
 }
+
+// What a block of scores is made with beside the call: the thread's own memory and mask.
+struct Thread {
+  Block block;
+  WeightMask mask;
+};
 
 // One sequence and kv head: where its gradients are summed in fp32 (the outputs themselves if those are
 // fp32), [keys, head_dim] each.
@@ -126,9 +133,24 @@ void add_bias_gradient(const AttentionAttributes& attributes, const Item& item, 
   }
 }
 
+// dS in place of dP; where weights are dropped, what is left of P in its place.
+void make_dscores(float* p, float* ds, int64_t count, float delta, const float* factors) {
+  if (factors == nullptr) {
+    for (int64_t j = 0; j < count; ++j) {
+      ds[j] = p[j] * (ds[j] - delta);
+    }
+    return;
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    ds[j] = p[j] * (ds[j] * factors[j] - delta);
+    p[j] *= factors[j];
+  }
+}
+
 // One block of scores: adds to dquery, dkey and dvalue.
 void run_key_block(const KernelCall& call, const Item& item, const Queries& queries, KeyRange keys,
-                   const Block& block) {
+                   Thread& thread) {
+  const Block& block = thread.block;
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t head_dim = attributes.head_dim;
   int64_t rows = queries.query.rows;
@@ -153,10 +175,10 @@ void run_key_block(const KernelCall& call, const Item& item, const Queries& quer
     float* p = block.probabilities + i * kKeyBlock;
     float* ds = block.dscores + i * kKeyBlock;
     make_probabilities(p, count, visible, queries.lse[i * attributes.heads]);
-    float delta = block.delta[i];
-    for (int64_t j = 0; j < count; ++j) {
-      ds[j] = p[j] * (ds[j] - delta);
-    }
+    const float* factors = thread.mask.drops() ? thread.mask.row(item.rows.query + queries.first + i,
+                                                                 queries.head, keys.first, count)
+                                               : nullptr;
+    make_dscores(p, ds, count, block.delta[i], factors);
   }
   if (item.dbias != nullptr) {
     add_bias_gradient(attributes, item, queries, keys, block);
@@ -179,8 +201,8 @@ void make_delta(const MatrixView& output, const MatrixView& doutput, float* delt
   }
 }
 
-void run_query_block(const KernelCall& call, const Item& item, int64_t head, int64_t first,
-                     const Block& block) {
+void run_query_block(const KernelCall& call, const Item& item, int64_t head, int64_t first, Thread& thread) {
+  const Block& block = thread.block;
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t head_dim = attributes.head_dim;
   int64_t count = std::min(kQueryBlock, item.rows.queries - first);
@@ -195,7 +217,7 @@ void run_query_block(const KernelCall& call, const Item& item, int64_t head, int
   std::fill_n(block.dquery, count * head_dim, 0.0F);
   KeyRange range = visible_keys_of_block(attributes, item.rows, first, count);
   for (int64_t begin = range.first; begin < range.last; begin += kKeyBlock) {
-    run_key_block(call, item, queries, {begin, std::min(begin + kKeyBlock, range.last)}, block);
+    run_key_block(call, item, queries, {begin, std::min(begin + kKeyBlock, range.last)}, thread);
   }
   store_block(block.dquery, head_dim, matrix(call.outputs[0]).block(row, q_column, count, head_dim));
 }
@@ -224,7 +246,8 @@ void finish_bias_gradient(const KernelCall& call, const float* sums, int64_t seq
 }
 
 void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head, float* dbias,
-              const Block& block) {
+              Thread& thread) {
+  const Block& block = thread.block;
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t head_dim = attributes.head_dim;
   MatrixView dkv = matrix(call.outputs[1]).row_block(rows.key, rows.keys);
@@ -241,7 +264,7 @@ void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head,
   int64_t group = attributes.heads / attributes.kv_heads;
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (int64_t first = 0; first < rows.queries; first += kQueryBlock) {
-      run_query_block(call, item, head, first, block);
+      run_query_block(call, item, head, first, thread);
     }
   }
   if (copies) {
@@ -252,9 +275,9 @@ void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head,
 
 }  // namespace
 
-// q, kv, q_offsets, kv_offsets, o, lse, do, bias? -> dq [T,Cq], dkv [Tk,Ckv], both written; dbias +=. A
-// thread takes all query heads of one sequence and kv head, in order: sums over the group need no locks and
-// always add up alike.
+// q, kv, q_offsets, kv_offsets, o, lse, do, bias?, random? -> dq [T,Cq], dkv [Tk,Ckv], both written; dbias
+// +=. A thread takes all query heads of one sequence and kv head, in order: sums over the group need no locks
+// and always add up alike.
 void attention_backward(const KernelCall& call) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t sequences = std::max<int64_t>(call.inputs[2].rows() - 1, 0);
@@ -265,16 +288,17 @@ void attention_backward(const KernelCall& call) {
   std::fill_n(sums, bias_sums(attributes, sequences), 0.0F);
   std::span<std::byte> shares = scratch.rest();
   auto share = static_cast<size_t>(block_bytes(attributes.head_dim, keys, dtype));
-  auto run_index = [&](int64_t index, const Block& block) {
+  auto run_index = [&](int64_t index, Thread& thread) {
     int64_t sequence = index / attributes.kv_heads;
     SequenceRows rows = sequence_rows(call.inputs[2].as<int32_t>(), call.inputs[3].as<int32_t>(), sequence);
     float* dbias = wants_bias_gradient(call) ? sums + bias_sums(attributes, sequence) : nullptr;
-    run_item(call, rows, index % attributes.kv_heads, dbias, block);
+    run_item(call, rows, index % attributes.kv_heads, dbias, thread);
   };
   parallel_items(sequences * attributes.kv_heads, [&](int slot) {
     Scratch own(shares.subspan(static_cast<size_t>(slot) * share, share));
-    return [&run_index, block = take_block(own, attributes.head_dim, keys, dtype)](int64_t index) {
-      run_index(index, block);
+    return [&run_index, thread = Thread{take_block(own, attributes.head_dim, keys, dtype),
+                                        WeightMask(attributes, call.inputs, 8)}](int64_t index) mutable {
+      run_index(index, thread);
     };
   });
   if (wants_bias_gradient(call)) {

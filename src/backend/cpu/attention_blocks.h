@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
+#include "backend/cpu/dropout_factors.h"
 #include "backend/cpu/gemm.h"
 #include "backend/relative_bucket.h"
 
@@ -46,12 +48,43 @@ inline KeyRange visible_keys(const AttentionAttributes& attributes, const Sequen
   return range;
 }
 
-// What any of the queries [first, first + count) sees.
+// What any of the queries [first, first + count) sees; with dropout from a multiple of four on, where a group
+// of its mask begins.
 inline KeyRange visible_keys_of_block(const AttentionAttributes& attributes, const SequenceRows& rows,
                                       int64_t first, int64_t count) {
-  return {visible_keys(attributes, rows, first).first,
-          visible_keys(attributes, rows, first + count - 1).last};
+  KeyRange range{visible_keys(attributes, rows, first).first,
+                 visible_keys(attributes, rows, first + count - 1).last};
+  if (attributes.dropout.probability > 0) {
+    range.first -= range.first % 4;
+  }
+  return range;
 }
+
+// The dropout of one call's weights, if it has any; each thread has its own.
+class WeightMask {
+ public:
+  WeightMask(const AttentionAttributes& attributes, std::span<const Tensor> inputs, size_t random)
+      : heads_(attributes.heads) {
+    if (attributes.dropout.probability > 0) {
+      factors_.emplace(attributes.dropout, inputs[random]);
+      first_token_ = inputs[random].as<int64_t>()[2];
+    }
+  }
+
+  bool drops() const { return factors_.has_value(); }
+  // What the weights of `query`, a row of q, and the keys [begin, begin + count) of its sequence are
+  // multiplied with.
+  const float* row(int64_t query, int64_t head, int64_t begin, int64_t count) {
+    uint64_t group = first_weight_group(first_token_ + query, heads_, head);
+    return factors_->make(group + static_cast<uint64_t>(begin / 4), count);
+  }
+
+ private:
+  std::optional<DropoutFactors> factors_;
+  int64_t heads_;
+  int64_t first_token_ = 0;
+};
+static_assert(kKeyBlock <= DropoutFactors::kElements);
 
 // The same range as columns of the score block that starts at key `begin` and holds `count` keys.
 inline KeyRange within_block(KeyRange range, int64_t begin, int64_t count) {

@@ -10,8 +10,8 @@ class PhiloxLanes {
  public:
   static constexpr size_t kLanes = 64;
 
-  void run(uint64_t key, uint64_t stream, uint64_t first_counter) {
-    for (size_t i = 0; i < kLanes; ++i) {
+  void run(uint64_t key, uint64_t stream, uint64_t first_counter, size_t lanes = kLanes) {
+    for (size_t i = 0; i < lanes; ++i) {
       uint64_t counter = first_counter + i;
       words[0][i] = static_cast<uint32_t>(counter);
       words[1][i] = static_cast<uint32_t>(counter >> 32);
@@ -22,7 +22,7 @@ class PhiloxLanes {
     auto k1 = static_cast<uint32_t>(key >> 32);
     for (int round = 0; round < 10; ++round) {
 #pragma omp simd
-      for (size_t i = 0; i < kLanes; ++i) {
+      for (size_t i = 0; i < lanes; ++i) {
         uint64_t p0 = 0xD2511F53ULL * words[0][i];
         uint64_t p1 = 0xCD9E8D57ULL * words[2][i];
         words[0][i] = static_cast<uint32_t>(p1 >> 32) ^ words[1][i] ^ k0;

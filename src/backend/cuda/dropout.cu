@@ -1,22 +1,14 @@
 // Dropout: y (= or +=) x / (1 - p) where an element is kept, 0 where it is dropped. Which elements those are
-// is said in cpu/dropout.cc, and is the same here to the bit.
+// is said in backend/dropout_mask.h.
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda/vectors.cuh"
-#include "base/rng.h"
+#include "backend/dropout_mask.h"
 
 namespace snug::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-// Spreads the step over all bits, so that no step with one stream meets another with another stream.
-__device__ inline uint64_t mix(uint64_t value) {
-  value += 0x9E3779B97F4A7C15ULL;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
-  return value ^ (value >> 31);
-}
 
 struct Mask {
   const int64_t* random;  // seed, step, first token
@@ -36,7 +28,7 @@ __global__ void dropout_kernel(const T* x, T* y, int64_t elements, int64_t colum
     return;
   }
   auto seed = static_cast<uint64_t>(mask.random[0]);
-  uint64_t stream = mask.stream ^ mix(static_cast<uint64_t>(mask.random[1]));
+  uint64_t stream = mask_stream(mask.stream, mask.random[1]);
   auto words = philox(seed, stream, static_cast<uint64_t>(begin_in_step / 4 + group));
   // A select, not a product with 0: a dropped infinity is 0, not NaN.
   auto kept = [&](int j, float value) {
@@ -76,7 +68,7 @@ void dropout(const Queue& queue, const KernelCall& call) {
   Mask mask{.random = call.inputs[1].as<int64_t>(),
             .stream = attributes.stream,
             .probability = attributes.probability,
-            .kept_scale = 1.0F / (1.0F - attributes.probability)};
+            .kept_scale = kept_scale(attributes.probability)};
   int64_t groups = elements / 4 + 2;  // one more at either end, where the batch begins within a group
   with_type(x.dtype, [&](auto type) {
     using T = typename decltype(type)::type;

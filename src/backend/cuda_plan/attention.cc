@@ -43,6 +43,8 @@ AttentionParameters attention_shape(const AttentionAttributes& attributes, DType
   parameters.buckets = static_cast<int>(attributes.relative_buckets);
   parameters.max_distance = static_cast<int>(attributes.relative_max_distance);
   parameters.bidirectional_buckets = attributes.bidirectional_buckets;
+  parameters.dropout = attributes.dropout.probability;
+  parameters.dropout_stream = attributes.dropout.stream;
   return parameters;
 }
 

@@ -17,7 +17,7 @@ enum class AttentionNumber : uint8_t { f32, f16, bf16 };
 //
 // Query i of a sequence stands at position i + keys - queries, key j at position j, and
 //   score[i,j] = scale * q[i] . k[j] + bias[bucket(j - position(i)), head]
-//   o[i] = sum_j softmax_j(score[i,:]) v[j],  lse[i] = log sum_j exp(score[i,j])
+//   o[i] = sum_j dropout(softmax_j(score[i,:])) v[j],  lse[i] = log sum_j exp(score[i,j])
 // over the keys that the query sees: j <= position(i) if causal, j > position(i) - window if window > 0.
 // A query that sees no key gives o = 0 and lse = -inf.
 struct AttentionParameters {
@@ -49,6 +49,11 @@ struct AttentionParameters {
   bool bidirectional_buckets = false;
   int buckets = 0;
   int max_distance = 0;
+
+  // Dropout of the weights (backend/dropout_mask.h); null: none.
+  const int64_t* random = nullptr;  // seed, step, first token
+  float dropout = 0;
+  uint64_t dropout_stream = 0;
 
   int64_t queries = 0;    // T, at least q_offsets[sequences]
   int64_t keys = 0;       // Tk, at least kv_offsets[sequences]

@@ -6,6 +6,7 @@
 
 #include "cuda/training/card_fixture.h"
 #include "support/curve_case.h"
+#include "support/dropout_case.h"
 #include "support/train_fixture.h"
 #include "train/adapter_files.h"
 #include "train/generator.h"
@@ -64,6 +65,20 @@ TEST_P(CudaModel, LossAndEveryGradientOfHuggingFace) {
     EXPECT_LE(relative_difference(gradient, values_of(expected.find(name))), 2e-5) << name;
   }
 }
+
+class CudaDropout : public CudaModel {};
+
+TEST_P(CudaDropout, LossAndEveryGradientOfHuggingFaceInTraining) {
+  DropoutCase c(GetParam());
+  CardFixture fixture(c.recipe);
+  NamedResults results = c.run(fixture, c.in_two());
+  for (const auto& [name, wanted] : c.wanted) {
+    EXPECT_LE(relative_difference(results.at(name), wanted), 2e-5) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(References, CudaDropout, testing::ValuesIn(reference_cases_with("dropout.json")),
+                         name_of_case);
 
 // Gradients of the whole model as one vector: single ones may be near zero and mostly rounding.
 double overall_difference(const LossAndGradients& got, const LossAndGradients& wanted) {

@@ -29,12 +29,19 @@ AttentionParameters actual(const KernelCall& call) {
   return parameters;
 }
 
+const int64_t* random_of(const KernelCall& call, size_t place) {
+  return attributes_of<AttentionAttributes>(call.op).dropout.probability > 0
+             ? call.inputs[place].as<int64_t>()
+             : nullptr;
+}
+
 }  // namespace
 
 // o =, lse =.
 void attention(const Queue& queue, const KernelCall& call) {
   AttentionParameters parameters = actual(call);
   parameters.bias = call.inputs.size() > 4 ? call.inputs[4].data : nullptr;
+  parameters.random = random_of(call, 5);
   parameters.o = call.outputs[0].data;
   parameters.lse = call.outputs[1].as<float>();
   check(attention_forward(parameters, queue.stream), "attention");
@@ -48,6 +55,7 @@ void attention_backward(const Queue& queue, const KernelCall& call) {
   parameters.lse = call.inputs[5].as<float>();
   parameters.dout = call.inputs[6].data;
   parameters.bias = call.inputs.size() > 7 ? call.inputs[7].data : nullptr;
+  parameters.random = random_of(call, 8);
   const Tensor& dq = call.outputs[0];
   const Tensor& dkv = call.outputs[1];
   parameters.dq = column(dq, attributes.q_column);

@@ -3,8 +3,9 @@
 // A block takes a tile of keys of one kv head, 16 rows a warp, and walks the queries that see them, of all
 // query heads of the group in order. Scores are made transposed, keys as rows, so that they are left operands
 // where they are: p^T = exp(scale * k q^T + bias - lse), dscores^T = p^T * (v do^T - sum(o * do)), dv += p^T
-// do, dk += scale * dscores^T q. Sums are fp32, in registers; for heads above 128 there is room for one of
-// the two, and separate blocks make dv and dk.
+// do, dk += scale * dscores^T q; with dropout, p^T in dv and v do^T are masked. Sums are fp32, in registers;
+// for heads above 128 there is room for one of the two, and separate blocks make dv and dk.
+#include "backend/cuda/attention/dropout.cuh"
 #include "backend/cuda/attention/gradient.cuh"
 #include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/attention/tiles.cuh"
@@ -12,8 +13,9 @@
 namespace snug::cuda {
 namespace {
 
-template <int kHeadDimension, int kWarpCount, int kQueryRows, int kStageCount>
+template <int kHeadDimension, int kWarpCount, int kQueryRows, int kStageCount, bool kDrops>
 struct KeyShape {
+  static constexpr bool kDropout = kDrops;
   static constexpr int kHeadDim = kHeadDimension;  // padded
   static constexpr int kThreads = 32 * kWarpCount;
   static constexpr int kKeys = 16 * kWarpCount;
@@ -101,13 +103,25 @@ __device__ inline void run(const KeyWalk<T, Shape>& walk, unsigned char* shared)
     ScoreBlock block{work.first + row, walk.first(step) + work.shift, work.keys};
     float factor = finish_scores<true, 1, kBlocks>(a, weights, block, bias);
     make_weights_of_columns<kBlocks>(weights, rows, factor);
-    if constexpr (kValues) {
+    [[maybe_unused]] uint32_t kept = 0;
+    if constexpr (Shape::kDropout) {
+      kept = WeightMask(a).kept_of_columns<kBlocks>(work.query_row + walk.first(step), walk.head(step),
+                                                    work.first + row);
+    }
+    if constexpr (kValues && Shape::kDropout) {
+      Sums<1, kBlocks> left;
+      WeightMask(a).apply(weights[0], kept, left[0]);
+      add_weighted_rows<T, 1, kBlocks, kWidth>(dv, left, q_tile + Shape::kQueryBytes);
+    } else if constexpr (kValues) {
       add_weighted_rows<T, 1, kBlocks, kWidth>(dv, weights, q_tile + Shape::kQueryBytes);
     }
     if constexpr (kKeys) {
       Sums<1, kBlocks> dweights;
       multiply_rows<T, Shape::kKeys, Shape::kHeadDim, 1, kBlocks>(dweights, v_tile, row,
                                                                   q_tile + Shape::kQueryBytes);
+      if constexpr (Shape::kDropout) {
+        WeightMask(a).apply(dweights[0], kept, dweights[0]);
+      }
       make_dscores_of_columns<kBlocks>(dweights, weights, rows);
       add_weighted_rows<T, 1, kBlocks, kWidth>(dk, dweights, q_tile);
     }
@@ -173,23 +187,27 @@ cudaError_t launch_fitting(const AttentionArguments& a, int64_t shared_limit_byt
   return launch<T, Small>(a, stream);
 }
 
-template <typename T>
+template <typename T, bool kDropout>
 cudaError_t launch_for_head(const AttentionArguments& a, int64_t shared_limit_bytes, cudaStream_t stream) {
   if (a.p.head_dim <= 64) {
-    return launch_fitting<T, KeyShape<64, 4, 64, 2>, KeyShape<64, 4, 32, 1>>(a, shared_limit_bytes, stream);
+    return launch_fitting<T, KeyShape<64, 4, 64, 2, kDropout>, KeyShape<64, 4, 32, 1, kDropout>>(
+        a, shared_limit_bytes, stream);
   }
   if (a.p.head_dim <= 128) {
-    return launch_fitting<T, KeyShape<128, 4, 32, 2>, KeyShape<128, 4, 32, 1>>(a, shared_limit_bytes, stream);
+    return launch_fitting<T, KeyShape<128, 4, 32, 2, kDropout>, KeyShape<128, 4, 32, 1, kDropout>>(
+        a, shared_limit_bytes, stream);
   }
-  return launch_fitting<T, KeyShape<256, 4, 32, 1>, KeyShape<256, 2, 16, 1>>(a, shared_limit_bytes, stream);
+  return launch_fitting<T, KeyShape<256, 4, 32, 1, kDropout>, KeyShape<256, 2, 16, 1, kDropout>>(
+      a, shared_limit_bytes, stream);
 }
 
 }  // namespace
 
 cudaError_t tensor_core_backward_keys(const AttentionArguments& a, int64_t shared_limit_bytes,
                                       cudaStream_t stream) {
-  return a.p.number == AttentionNumber::f16 ? launch_for_head<__half>(a, shared_limit_bytes, stream)
-                                            : launch_for_head<__nv_bfloat16>(a, shared_limit_bytes, stream);
+  return for_half_precision(a, [&](auto number, auto dropout) {
+    return launch_for_head<decltype(number), decltype(dropout)::value>(a, shared_limit_bytes, stream);
+  });
 }
 
 }  // namespace snug::cuda

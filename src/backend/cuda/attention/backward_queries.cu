@@ -2,9 +2,11 @@
 //
 // A block takes a tile of queries of one head, 16 rows a warp, and walks the keys that they see:
 //   p = exp(scale * q k^T + bias - lse), dscores = p * (do v^T - sum(o * do)), dq += scale * dscores k, and
-//   dbias += dscores. Sums are fp32, in registers. Keys and their gradients belong to another kernel
+//   dbias += dscores; with dropout, do v^T is masked. Sums are fp32, in registers. Keys and their gradients
+//   belong to another kernel
 // (attention_backward_keys.cu), which makes the scores again: the price of sums without atomics.
 #include "backend/cuda/attention/bias_gradient.cuh"
+#include "backend/cuda/attention/dropout.cuh"
 #include "backend/cuda/attention/gradient.cuh"
 #include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/attention/tiles.cuh"
@@ -12,8 +14,9 @@
 namespace snug::cuda {
 namespace {
 
-template <int kHeadDimension, int kWarpCount, int kKeyRows, int kStageCount>
+template <int kHeadDimension, int kWarpCount, int kKeyRows, int kStageCount, bool kDrops>
 struct QueryShape {
+  static constexpr bool kDropout = kDrops;
   static constexpr int kHeadDim = kHeadDimension;  // padded
   static constexpr int kThreads = 32 * kWarpCount;
   static constexpr int kQueries = 16 * kWarpCount;
@@ -50,6 +53,9 @@ __global__ void __launch_bounds__(Shape::kThreads)
   int64_t width = static_cast<int64_t>(a.p.heads) * a.p.head_dim;
   int64_t query_row = work.query_row + work.first;
   Range keys = keys_of_queries(a, work, Shape::kQueries);
+  if constexpr (Shape::kDropout) {
+    keys.first &= ~3;
+  }
 
   auto load_keys = [&](int first, int stage) {
     uint32_t tile = stages + 2 * stage * Shape::kKeyBytes;
@@ -98,6 +104,11 @@ __global__ void __launch_bounds__(Shape::kThreads)
     ScoreBlock block{first, work.first + row + work.shift, work.keys};
     float factor = finish_scores<false, 1, kBlocks>(a, scores, block, bias);
     make_weights_of_rows<kBlocks>(scores, rows, factor);
+    if constexpr (Shape::kDropout) {
+      WeightMask mask(a);
+      uint32_t kept = mask.kept_of_rows<kBlocks>(static_cast<int>(query_row) + row, work.head, first);
+      mask.apply(dweights[0], kept, dweights[0]);
+    }
     make_dscores_of_rows<kBlocks>(scores, dweights, rows);
     if (a.p.dbias != nullptr) {
       dbias.add(a, scores[0], block, thread);
@@ -129,26 +140,27 @@ cudaError_t launch_fitting(const AttentionArguments& a, int64_t shared_limit_byt
   return Large::bytes(a.p) <= shared_limit_bytes ? launch<T, Large>(a, stream) : launch<T, Small>(a, stream);
 }
 
-template <typename T>
+template <typename T, bool kDropout>
 cudaError_t launch_for_head(const AttentionArguments& a, int64_t shared_limit_bytes, cudaStream_t stream) {
   if (a.p.head_dim <= 64) {
-    return launch_fitting<T, QueryShape<64, 4, 64, 2>, QueryShape<64, 4, 32, 1>>(a, shared_limit_bytes,
-                                                                                 stream);
+    return launch_fitting<T, QueryShape<64, 4, 64, 2, kDropout>, QueryShape<64, 4, 32, 1, kDropout>>(
+        a, shared_limit_bytes, stream);
   }
   if (a.p.head_dim <= 128) {
-    return launch_fitting<T, QueryShape<128, 4, 32, 2>, QueryShape<128, 2, 32, 1>>(a, shared_limit_bytes,
-                                                                                   stream);
+    return launch_fitting<T, QueryShape<128, 4, 32, 2, kDropout>, QueryShape<128, 2, 32, 1, kDropout>>(
+        a, shared_limit_bytes, stream);
   }
-  return launch_fitting<T, QueryShape<256, 4, 32, 1>, QueryShape<256, 2, 16, 1>>(a, shared_limit_bytes,
-                                                                                 stream);
+  return launch_fitting<T, QueryShape<256, 4, 32, 1, kDropout>, QueryShape<256, 2, 16, 1, kDropout>>(
+      a, shared_limit_bytes, stream);
 }
 
 }  // namespace
 
 cudaError_t tensor_core_backward_queries(const AttentionArguments& a, int64_t shared_limit_bytes,
                                          cudaStream_t stream) {
-  return a.p.number == AttentionNumber::f16 ? launch_for_head<__half>(a, shared_limit_bytes, stream)
-                                            : launch_for_head<__nv_bfloat16>(a, shared_limit_bytes, stream);
+  return for_half_precision(a, [&](auto number, auto dropout) {
+    return launch_for_head<decltype(number), decltype(dropout)::value>(a, shared_limit_bytes, stream);
+  });
 }
 
 }  // namespace snug::cuda

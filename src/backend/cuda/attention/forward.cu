@@ -7,6 +7,7 @@
 // are made, the next keys while the values are used.
 #include <limits>
 
+#include "backend/cuda/attention/dropout.cuh"
 #include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/attention/softmax.cuh"
 #include "backend/cuda/attention/tiles.cuh"
@@ -14,8 +15,9 @@
 namespace snug::cuda {
 namespace {
 
-template <int kHeadDimension, int kTiles, int kKeyRows>
+template <int kHeadDimension, int kTiles, int kKeyRows, bool kDrops>
 struct ForwardShape {
+  static constexpr bool kDropout = kDrops;
   static constexpr int kHeadDim = kHeadDimension;  // padded
   static constexpr int kRowTiles = kTiles;
   static constexpr int kKeys = kKeyRows;
@@ -59,6 +61,20 @@ __device__ inline void add_to_softmax(ForwardState<Shape>& state,
       state.output[r][n][2] *= correction[1];
       state.output[r][n][3] *= correction[1];
     }
+  }
+}
+
+// The sums are those of all weights, as dropout follows the softmax; only values are weighted by what is
+// kept. `query` is the warp's first row of q.
+template <class Shape>
+__device__ inline void drop_weights(const AttentionArguments& a,
+                                    Sums<Shape::kRowTiles, Shape::kKeys / 8>& weights, int query, int head,
+                                    int first_key) {
+  WeightMask mask(a);
+#pragma unroll
+  for (int r = 0; r < Shape::kRowTiles; ++r) {
+    uint32_t kept = mask.kept_of_rows<Shape::kKeys / 8>(query + 16 * r, head, first_key);
+    mask.apply(weights[r], kept, weights[r]);
   }
 }
 
@@ -107,6 +123,9 @@ __global__ void __launch_bounds__(Shape::kThreads)
   int row = (thread >> 5) * 16 * Shape::kRowTiles;
   int64_t kv_column = static_cast<int64_t>(work.head / a.group) * a.p.head_dim;
   Range keys = keys_of_queries(a, work, Shape::kQueries);
+  if constexpr (Shape::kDropout) {
+    keys.first &= ~3;
+  }
 
   auto load_keys = [&](const void* data, uint32_t tile, int first) {
     load_tile<Shape::kKeys, Shape::kHeadDim, Shape::kThreads>(
@@ -144,6 +163,9 @@ __global__ void __launch_bounds__(Shape::kThreads)
       load_keys(a.p.k, k_tile, first + Shape::kKeys);
     }
     add_to_softmax(state, scores, factor);
+    if constexpr (Shape::kDropout) {
+      drop_weights<Shape>(a, scores, work.query_row + work.first + row, work.head, first);
+    }
     add_weighted_rows<T, Shape::kRowTiles, Shape::kKeys / 8, Shape::kHeadDim / 8>(state.output, scores,
                                                                                   v_tile);
   }
@@ -167,24 +189,27 @@ cudaError_t launch_fitting(const AttentionArguments& a, int64_t shared_limit_byt
   return launch<T, Small>(a, stream);
 }
 
-template <typename T>
+template <typename T, bool kDropout>
 cudaError_t launch_for_head(const AttentionArguments& a, int64_t shared_limit_bytes, cudaStream_t stream) {
   if (a.p.head_dim <= 64) {
-    return launch_fitting<T, ForwardShape<64, 2, 64>, ForwardShape<64, 2, 64>>(a, shared_limit_bytes, stream);
+    using Shape = ForwardShape<64, 2, 64, kDropout>;
+    return launch_fitting<T, Shape, Shape>(a, shared_limit_bytes, stream);
   }
   if (a.p.head_dim <= 128) {
-    return launch_fitting<T, ForwardShape<128, 2, 64>, ForwardShape<128, 1, 64>>(a, shared_limit_bytes,
-                                                                                 stream);
+    return launch_fitting<T, ForwardShape<128, 2, 64, kDropout>, ForwardShape<128, 1, 64, kDropout>>(
+        a, shared_limit_bytes, stream);
   }
-  return launch_fitting<T, ForwardShape<256, 1, 64>, ForwardShape<256, 1, 16>>(a, shared_limit_bytes, stream);
+  return launch_fitting<T, ForwardShape<256, 1, 64, kDropout>, ForwardShape<256, 1, 16, kDropout>>(
+      a, shared_limit_bytes, stream);
 }
 
 }  // namespace
 
 cudaError_t tensor_core_forward(const AttentionArguments& a, int64_t shared_limit_bytes,
                                 cudaStream_t stream) {
-  return a.p.number == AttentionNumber::f16 ? launch_for_head<__half>(a, shared_limit_bytes, stream)
-                                            : launch_for_head<__nv_bfloat16>(a, shared_limit_bytes, stream);
+  return for_half_precision(a, [&](auto number, auto dropout) {
+    return launch_for_head<decltype(number), decltype(dropout)::value>(a, shared_limit_bytes, stream);
+  });
 }
 
 }  // namespace snug::cuda

@@ -1,6 +1,8 @@
 // Attention's kernels by kind of card, behind the launchers of attention_launch.h.
 #pragma once
 
+#include <type_traits>
+
 #include "backend/cuda/attention/work.cuh"
 
 namespace snug::cuda {
@@ -21,6 +23,16 @@ cudaError_t tensor_core_backward_keys(const AttentionArguments& a, int64_t share
 bool hopper_forward(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
 bool hopper_backward_queries(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
 bool hopper_backward_keys(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
+
+// Calls launch(T{}, dropout) with the type of half-precision numbers and whether weights are dropped, as a
+// constant.
+template <typename Launch>
+cudaError_t for_half_precision(const AttentionArguments& a, const Launch& launch) {
+  auto with_type = [&](auto number) {
+    return a.p.random == nullptr ? launch(number, std::false_type{}) : launch(number, std::true_type{});
+  };
+  return a.p.number == AttentionNumber::f16 ? with_type(__half{}) : with_type(__nv_bfloat16{});
+}
 
 // dbias[buckets, heads] += the sum of `tiles` partials [tiles, heads, buckets], in order.
 cudaError_t reduce_bias_gradient(const AttentionArguments& a, int64_t tiles, cudaStream_t stream);

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/attention/launch.h"
+#include "backend/dropout_mask.h"
 
 namespace snug::cuda {
 namespace {
@@ -37,6 +38,11 @@ AttentionArguments make_arguments(const AttentionParameters& p) {
   a.lowest = p.window > 0 ? 1 - static_cast<int>(std::min<int64_t>(p.window, kFar)) : -kFar;
   if (p.bias != nullptr) {
     fill_buckets(a);
+  }
+  if (p.random != nullptr) {
+    // The 24 high bits as a fraction are at least p.
+    a.keep_limit = static_cast<uint32_t>(std::ceil(p.dropout * 0x1p24F)) << 8;
+    a.kept_scale = kept_scale(p.dropout);
   }
   a.rows = static_cast<float2*>(p.workspace);
   a.bias_partials = reinterpret_cast<float*>(static_cast<std::byte*>(p.workspace) + attention_rows_bytes(p));
@@ -153,6 +159,11 @@ bool fits_tensor_cores(const AttentionParameters& p, const Card& card) {
          is_aligned(p.dv, 4);
 }
 
+// Hopper's kernels have no dropout.
+bool may_use_hopper(const AttentionParameters& p) {
+  return !p.without_hopper && p.random == nullptr;
+}
+
 }  // namespace
 
 cudaError_t reduce_bias_gradient(const AttentionArguments& a, int64_t tiles, cudaStream_t stream) {
@@ -177,7 +188,7 @@ cudaError_t attention_forward(const AttentionParameters& p, cudaStream_t stream)
     return plain_forward(a, stream);
   }
   cudaError_t status = cudaSuccess;
-  if (!p.without_hopper && hopper_forward(a, stream, status)) {
+  if (may_use_hopper(p) && hopper_forward(a, stream, status)) {
     return status;
   }
   return tensor_core_forward(a, card.shared_limit_bytes, stream);
@@ -190,7 +201,7 @@ cudaError_t attention_backward(const AttentionParameters& p, cudaStream_t stream
   }
   AttentionArguments a = make_arguments(p);
   bool tensor_cores = fits_tensor_cores(p, card);
-  bool hopper = tensor_cores && !p.without_hopper;
+  bool hopper = tensor_cores && may_use_hopper(p);
   cudaError_t status = make_rows(a, stream);
   if (status == cudaSuccess && p.dq != nullptr && !(hopper && hopper_backward_queries(a, stream, status))) {
     status = tensor_cores ? tensor_core_backward_queries(a, card.shared_limit_bytes, stream)

@@ -5,6 +5,7 @@
 // of the other side, 8 at a time. Thread (i, j) = (thread / 8, thread % 8) makes the score of owned row i and
 // streamed row j; then the 8 threads of row i share its sums: thread j holds columns j, j + 8, ...
 #include "backend/cuda/attention/bias_gradient.cuh"
+#include "backend/cuda/attention/dropout.cuh"
 #include "backend/cuda/attention/kernels.h"
 
 namespace snug::cuda {
@@ -99,7 +100,7 @@ __device__ void load_keys(const AttentionArguments& a, const Work& work, int fir
 }
 
 // o [T, heads * head_dim], lse [T, heads], both written.
-template <typename T>
+template <typename T, bool kDropout>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant__ AttentionArguments a) {
   extern __shared__ __align__(16) float plain_shared[];
   Work work;
@@ -139,6 +140,9 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
     for (int n = 0; n < kColumns; ++n) {
       sums[n] *= correction;
     }
+    if constexpr (kDropout) {
+      weight *= WeightMask(a).factor(static_cast<int>(row) + i, work.head, first + j);
+    }
     add_weighted(a.p, sums, weight, v);
   }
   for (int step = 1; step < kStreamed; step *= 2) {
@@ -156,7 +160,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant
 }
 
 // dq = scale * dscores k, and the tile's partial sums of dscores by bucket.
-template <typename T>
+template <typename T, bool kDropout>
 __global__ void __launch_bounds__(kThreads) queries_kernel(const __grid_constant__ AttentionArguments a) {
   extern __shared__ __align__(16) float plain_shared[];
   Work work;
@@ -191,7 +195,11 @@ __global__ void __launch_bounds__(kThreads) queries_kernel(const __grid_constant
     int relative = first + j - (work.first + i + work.shift);
     float score = score_of<T>(a, dot(q + i * pitch, k + j * pitch, a.p.head_dim), relative, work.head);
     float weight = first + j < work.keys ? exp2f(score - mine.x) : 0.0F;
-    float dscore = weight * (dot(dout + i * pitch, v + j * pitch, a.p.head_dim) - mine.y);
+    float dweight = dot(dout + i * pitch, v + j * pitch, a.p.head_dim);
+    if constexpr (kDropout) {
+      dweight *= WeightMask(a).factor(static_cast<int>(row) + i, work.head, first + j);
+    }
+    float dscore = weight * (dweight - mine.y);
     if (a.p.dbias != nullptr) {
       dbias.add_one(a, dscore, relative, thread);
     }
@@ -207,7 +215,7 @@ __global__ void __launch_bounds__(kThreads) queries_kernel(const __grid_constant
 }
 
 // dv = p^T do, dk = scale * dscores^T q, over all query heads of the group in order.
-template <typename T>
+template <typename T, bool kDropout>
 __global__ void __launch_bounds__(kThreads) keys_kernel(const __grid_constant__ AttentionArguments a) {
   extern __shared__ __align__(16) float plain_shared[];
   Work work;
@@ -243,8 +251,13 @@ __global__ void __launch_bounds__(kThreads) keys_kernel(const __grid_constant__ 
       int relative = work.first + i - (first + j + work.shift);
       float score = score_of<T>(a, dot(k + i * pitch, q + j * pitch, a.p.head_dim), relative, head);
       float weight = i < count ? exp2f(score - theirs.x) : 0.0F;
-      float dscore = weight * (dot(v + i * pitch, dout + j * pitch, a.p.head_dim) - theirs.y);
-      add_weighted(a.p, dv, weight, dout);
+      float dweight = dot(v + i * pitch, dout + j * pitch, a.p.head_dim);
+      float kept = 1;
+      if constexpr (kDropout) {
+        kept = WeightMask(a).factor(static_cast<int>(query) + j, head, work.first + i);
+      }
+      float dscore = weight * (dweight * kept - theirs.y);
+      add_weighted(a.p, dv, weight * kept, dout);
       add_weighted(a.p, dk, dscore, q);
     }
   }
@@ -259,34 +272,30 @@ LaunchShape query_shape(const AttentionArguments& a, int bytes) {
   return {tile_slots(a.p.queries, a.p.sequences, kOwned) * a.p.heads, kThreads, bytes};
 }
 
-// Calls `launch` with the kernel for the arguments' dtype.
+// Calls launch(T{}, dropout) with the arguments' type of numbers and whether weights are dropped, as a
+// constant.
 template <typename Launch>
-cudaError_t for_number(AttentionNumber number, Launch&& launch) {
-  switch (number) {
-    case AttentionNumber::f16:
-      return launch(__half{});
-    case AttentionNumber::bf16:
-      return launch(__nv_bfloat16{});
-    case AttentionNumber::f32:
-      break;
+cudaError_t for_arguments(const AttentionArguments& a, const Launch& launch) {
+  if (a.p.number != AttentionNumber::f32) {
+    return for_half_precision(a, launch);
   }
-  return launch(float{});
+  return a.p.random == nullptr ? launch(float{}, std::false_type{}) : launch(float{}, std::true_type{});
 }
 
 }  // namespace
 
 cudaError_t plain_forward(const AttentionArguments& a, cudaStream_t stream) {
   LaunchShape shape = query_shape(a, shared_bytes(a.p, kOwned + 2 * kStreamed));
-  return for_number(a.p.number, [&](auto number) {
-    return launch_attention(forward_kernel<decltype(number)>, a, shape, stream);
+  return for_arguments(a, [&](auto number, auto dropout) {
+    return launch_attention(forward_kernel<decltype(number), decltype(dropout)::value>, a, shape, stream);
   });
 }
 
 cudaError_t plain_backward_queries(const AttentionArguments& a, cudaStream_t stream) {
   LaunchShape shape =
       query_shape(a, shared_bytes(a.p, 2 * kOwned + 2 * kStreamed) + BiasGradient<kThreads>::bytes(a.p));
-  cudaError_t status = for_number(a.p.number, [&](auto number) {
-    return launch_attention(queries_kernel<decltype(number)>, a, shape, stream);
+  cudaError_t status = for_arguments(a, [&](auto number, auto dropout) {
+    return launch_attention(queries_kernel<decltype(number), decltype(dropout)::value>, a, shape, stream);
   });
   if (status != cudaSuccess || a.p.dbias == nullptr) {
     return status;
@@ -297,8 +306,8 @@ cudaError_t plain_backward_queries(const AttentionArguments& a, cudaStream_t str
 cudaError_t plain_backward_keys(const AttentionArguments& a, cudaStream_t stream) {
   LaunchShape shape{tile_slots(a.p.keys, a.p.sequences, kOwned) * a.p.kv_heads, kThreads,
                     shared_bytes(a.p, 2 * kOwned + 2 * kStreamed)};
-  return for_number(a.p.number, [&](auto number) {
-    return launch_attention(keys_kernel<decltype(number)>, a, shape, stream);
+  return for_arguments(a, [&](auto number, auto dropout) {
+    return launch_attention(keys_kernel<decltype(number), decltype(dropout)::value>, a, shape, stream);
   });
 }
 

@@ -28,6 +28,9 @@ struct AttentionArguments {
   float2* rows = nullptr;          // [heads, T]: lse * log2(e) (+inf where no key is seen) and sum(o * do)
   float* bias_partials = nullptr;  // [query tiles, heads, buckets]
   int bias_tiles = 0;
+
+  uint32_t keep_limit = 0;  // a weight is kept if its random word is at least this
+  float kept_scale = 1;
 };
 
 // One tile of one sequence and head.
