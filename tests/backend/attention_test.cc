@@ -306,17 +306,17 @@ TEST_P(AttentionSlopes, GradientMatchesFiniteDifferences) {
   runner.run();
   std::vector<double> quotients(inputs.q.size());
   for (size_t i = 0; i < quotients.size(); ++i) {
-    constexpr double kStep = 1e-5;
+    constexpr double kShift = 1e-5;
     double values[2];
     for (int side = 0; side < 2; ++side) {
       Inputs moved = inputs;
-      moved.q[i] += side == 0 ? -kStep : kStep;
+      moved.q[i] += side == 0 ? -kShift : kShift;
       moved.kv[i] = moved.q[i];
       Reference reference(c, moved);
       values[side] =
           std::inner_product(moved.dout.begin(), moved.dout.end(), reference.result().o.begin(), 0.0);
     }
-    quotients[i] = (values[1] - values[0]) / (2 * kStep);
+    quotients[i] = (values[1] - values[0]) / (2 * kShift);
   }
   expect_close(runner.get("dq"), quotients, 1e-5);
 }
