@@ -227,11 +227,11 @@ std::optional<BadValue> read_map(const YamlNode& node, std::vector<std::pair<std
   }
   std::vector<std::pair<std::string, Value>> read;
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    auto& [pattern, value] = read.emplace_back();
-    std::optional<BadValue> wrong = read_text(items[i], pattern);
-    wrong = wrong ? wrong : read_value(items[i + 1], value);
-    bool is_new =
-        std::none_of(read.begin(), read.end() - 1, [&](const auto& other) { return other.first == pattern; });
+    std::pair<std::string, Value>& last = read.emplace_back();
+    std::optional<BadValue> wrong = read_text(items[i], last.first);
+    wrong = wrong ? wrong : read_value(items[i + 1], last.second);
+    bool is_new = std::none_of(read.begin(), read.end() - 1,
+                               [&](const auto& other) { return other.first == last.first; });
     if (wrong || !is_new) {
       return wrong ? wrong : bad(items[i]);
     }

@@ -143,9 +143,9 @@ RecipeKey integer_or_auto_key(std::string_view name, IntegerRange range, Field f
 }
 
 template <typename Field>
-RecipeKey number_key(std::string_view name, NumberRange range, Field field, std::string example,
+RecipeKey number_key(std::string_view name, NumberRange range, Field field, std::string_view example,
                      std::string_view help) {
-  RecipeKey key{.name = name, .allowed = allowed_text(range), .example = std::move(example), .help = help};
+  RecipeKey key{.name = name, .allowed = allowed_text(range), .example = std::string(example), .help = help};
   key.read = [=](const YamlNode& node, Recipe& recipe) { return read_number(node, range, field(recipe)); };
   key.print = [=](const Recipe& recipe) { return Json(field(recipe)); };
   return key;
@@ -153,9 +153,9 @@ RecipeKey number_key(std::string_view name, NumberRange range, Field field, std:
 
 // Numbers by name, all of them optional.
 template <typename Names, typename Field>
-RecipeKey numbers_key(std::string_view name, const Names& names, Field field, std::string example,
+RecipeKey numbers_key(std::string_view name, const Names& names, Field field, std::string_view example,
                       std::string_view help) {
-  RecipeKey key{.name = name, .allowed = allowed_text(names), .example = std::move(example), .help = help};
+  RecipeKey key{.name = name, .allowed = allowed_text(names), .example = std::string(example), .help = help};
   key.read = [field, &names](const YamlNode& node, Recipe& recipe) {
     return read_numbers(node, names, field(recipe));
   };
@@ -244,11 +244,11 @@ RecipeKey optional_names_key(std::string_view name, std::string allowed, Field f
 
 // Numbers for the modules that a regular expression names.
 template <typename Range, typename Field>
-RecipeKey patterns_key(std::string_view name, Range range, Field field, std::string example,
+RecipeKey patterns_key(std::string_view name, Range range, Field field, std::string_view example,
                        std::string_view help) {
   RecipeKey key{.name = name,
                 .allowed = fmt::format("a map from modules to {}", allowed_text(range)),
-                .example = std::move(example),
+                .example = std::string(example),
                 .help = help};
   key.read = [=](const YamlNode& node, Recipe& recipe) { return read_patterns(node, range, field(recipe)); };
   key.print = [=](const Recipe& recipe) {
