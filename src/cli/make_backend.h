@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name is CLI11's
 namespace CLI {
 class App;
 }

@@ -101,7 +101,7 @@ TEST_F(Ending, SavesBeforeItEvaluates) {
 
 TEST_F(Ending, AReaderThatGoesAwayDoesNotEndTheRun) {
   std::string command;
-  for (const std::string& argument : arguments({"training.max_steps=20"})) {
+  for (const std::string& argument : arguments({"training.max_steps=5"})) {
     command += " " + shell_quoted(argument);
   }
   std::string status = path("status");
@@ -109,7 +109,7 @@ TEST_F(Ending, AReaderThatGoesAwayDoesNotEndTheRun) {
       "(" + shell_quoted(SNUG_BINARY) + command + "; echo $? >" + shell_quoted(status) + ") 2>&1 | head -1";
   ASSERT_EQ(std::system((command + " >/dev/null").c_str()), 0);
   EXPECT_EQ(read_text_file(status), "0\n");
-  EXPECT_EQ(read_json(run_file("summary.json"))["steps"], 20);
+  EXPECT_EQ(read_json(run_file("summary.json"))["steps"], 5);
   expect_saved();
 }
 

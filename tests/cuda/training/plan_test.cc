@@ -28,7 +28,8 @@ TEST(CudaPlan, IsTheOneMadeWithoutACard) {
       for (bool lora : {false, true}) {
         for (Recompute policy : {Recompute::none, Recompute::full}) {
           Recipe recipe = small_recipe();
-          recipe.model = {.path = model, .dtype = dtype};
+          recipe.model.path = model;
+          recipe.model.dtype = dtype;
           recipe.data.max_length = 333;
           recipe.memory.recompute = {policy};
           if (lora) {
