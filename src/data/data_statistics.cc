@@ -144,6 +144,12 @@ std::vector<DataWarning> data_warnings(const Dataset& dataset, OnBadRow on_bad_r
         "data.chat_template to model to use it, or to none if this is meant");
     add("unknown_roles", facts.unknown_roles,
         "have a role that chat templates do not know: write system, user, assistant or tool");
+    add("unfound_answers", facts.unfound_answers,
+        fmt::format(
+            "have answers that are not learned, for the chat template {} leaves them out or changes them "
+            "beyond recognition; the others are learned. A copy of it with {{% generation %}} and "
+            "{{% endgeneration %}} around the answers says where they are",
+            facts.chat_template));
     add("unknown_text", facts.unknown_text,
         "are to a tenth or more text that this model's vocabulary cannot write (<unk>): is it the right "
         "model for "

@@ -7,6 +7,21 @@
 
 namespace snug {
 
+namespace {
+
+// The last answer, found or not.
+void keep_last(RenderedChat& chat) {
+  if (chat.assistant.size() > 1) {
+    chat.assistant.erase(chat.assistant.begin(), chat.assistant.end() - 1);
+  }
+  if (!chat.unfound.empty()) {
+    bool is_found = !chat.assistant.empty() && chat.assistant.back().message > chat.unfound.back();
+    is_found ? chat.unfound.clear() : chat.assistant.clear();
+  }
+}
+
+}  // namespace
+
 RowEncoder::RowEncoder(const Tokenizer& tokenizer, const ChatTemplate* chat_template,
                        const EncodingOptions& options)
     : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {
@@ -26,9 +41,10 @@ Example RowEncoder::encode(const DataRow& row) const {
       if (row.completion.empty()) {
         return {};
       }
-      return {chat_template_ == nullptr ? encode_pair(row) : encode_chat(row.as_messages(), row.tools)};
+      return chat_template_ == nullptr ? Example{encode_pair(row)}
+                                       : encode_chat(row.as_messages(), row.tools);
     case RowKind::conversation:
-      return {encode_chat(row.messages, row.tools)};
+      return encode_chat(row.messages, row.tools);
   }
   return {};
 }
@@ -53,7 +69,7 @@ RowEncoder::Tokens RowEncoder::encode_pair(const DataRow& row) const {
   return tokens;
 }
 
-RowEncoder::Tokens RowEncoder::encode_chat(const Json& messages, const Json& tools) const {
+Example RowEncoder::encode_chat(const Json& messages, const Json& tools) const {
   if (chat_template_ == nullptr) {
     throw bad_input(
         "a conversation needs a chat template, and this model brings none: set data.chat_template to a name "
@@ -62,15 +78,19 @@ RowEncoder::Tokens RowEncoder::encode_chat(const Json& messages, const Json& too
   ChatOptions chat_options;
   chat_options.tools = tools;
   RenderedChat chat = chat_template_->render_with_answers(styled_messages(messages, style_), chat_options);
-  if (options_.train_on == TrainOn::last_completion && chat.assistant.size() > 1) {
-    chat.assistant.erase(chat.assistant.begin(), chat.assistant.end() - 1);
+  Example example;
+  if (options_.train_on == TrainOn::last_completion) {
+    keep_last(chat);
   }
-  Tokens tokens;
+  if (options_.train_on != TrainOn::everything) {
+    example.unfound_answers = std::ssize(chat.unfound);
+  }
   // Templates write their own opening tokens, so none are added. Parts are encoded apart, as a prompt is when
   // an answer is generated behind it.
   auto append_part = [&](size_t begin, size_t end, bool learned) {
     std::string_view part = std::string_view(chat.text).substr(begin, end - begin);
-    append(tokens, begin == 0 ? tokenizer_.encode(part) : tokenizer_.encode_continuation(part), learned);
+    append(example.tokens, begin == 0 ? tokenizer_.encode(part) : tokenizer_.encode_continuation(part),
+           learned);
   };
   size_t done = 0;
   for (const AnswerRange& answer : chat.assistant) {
@@ -79,7 +99,7 @@ RowEncoder::Tokens RowEncoder::encode_chat(const Json& messages, const Json& too
     done = answer.end;
   }
   append_part(done, chat.text.size(), false);
-  return tokens;
+  return example;
 }
 
 // The encoder reads the prompt; the decoder learns the completion.

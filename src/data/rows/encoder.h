@@ -37,7 +37,7 @@ class RowEncoder {
 
   Tokens encode_text(const std::string& text) const;
   Tokens encode_pair(const DataRow& row) const;
-  Tokens encode_chat(const Json& messages, const Json& tools) const;
+  Example encode_chat(const Json& messages, const Json& tools) const;
   Example encode_source_and_target(const DataRow& row) const;
   void append(Tokens& tokens, const std::vector<int32_t>& ids, bool learned) const;
   std::vector<int32_t> with_end(std::vector<int32_t> ids) const;

@@ -89,6 +89,7 @@ RowFindings inspect_row(const DataRow& row, const Example& example, const Tokeni
     found.empty_answer = is_blank(row.completion);
   }
   found.without_end = ends_openly(example, tokenizer);
+  found.unfound_answer = example.unfound_answers > 0;
   found.unknown_text = is_mostly_unknown(example, tokenizer.unknown_id());
   return found;
 }

@@ -12,7 +12,8 @@ struct RowFindings {
   bool wrong_role_order = false;  // two turns of a role in a row, or an answer before any question
   bool without_end = false;       // nothing tells the model that its answer is over
   bool unknown_role = false;      // one that chat templates do not know
-  bool unknown_text = false;      // much of it is nothing that the vocabulary can write
+  bool unfound_answer = false;  // one that is not learned, as the chat template changed it beyond recognition
+  bool unknown_text = false;    // much of it is nothing that the vocabulary can write
 };
 
 RowFindings inspect_row(const DataRow& row, const Example& example, const Tokenizer& tokenizer);

@@ -31,6 +31,7 @@ class TokenWord {
 struct Example {
   std::vector<TokenWord> tokens;
   std::vector<TokenWord> source = {};  // what an encoder reads; empty for a decoder-only model
+  int64_t unfound_answers = 0;         // not learned: the chat template changed them beyond recognition
 
   // Behind an encoder the decoder starts from a token of its own, so that even the first token has something
   // before it; else nothing stands before the first, and it is never predicted.

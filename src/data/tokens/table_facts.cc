@@ -19,6 +19,7 @@ auto findings_of(Facts& facts) {
                     std::pair{"wrong_role_order", &facts.wrong_role_order},
                     std::pair{"without_end", &facts.without_end},
                     std::pair{"unknown_roles", &facts.unknown_roles},
+                    std::pair{"unfound_answers", &facts.unfound_answers},
                     std::pair{"unknown_text", &facts.unknown_text},
                     std::pair{"duplicates", &facts.duplicates}};
 }

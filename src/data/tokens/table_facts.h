@@ -40,6 +40,7 @@ struct TableFacts {
   Finding wrong_role_order = {};  // two turns of the same role, or an answer before any question
   Finding without_end = {};       // the last answer does not end with a token that ends it
   Finding unknown_roles = {};     // that chat templates do not know
+  Finding unfound_answers = {};   // not learned: the chat template changed them beyond recognition
   Finding unknown_text = {};      // much of the row is nothing that the vocabulary can write
   Finding duplicates = {};        // the same tokens as a row before
 

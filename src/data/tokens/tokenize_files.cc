@@ -222,6 +222,7 @@ class FileTokenizer {
     note(row.findings.wrong_role_order, facts_.wrong_role_order);
     note(row.findings.without_end, facts_.without_end);
     note(row.findings.unknown_role, facts_.unknown_roles);
+    note(row.findings.unfound_answer, facts_.unfound_answers);
     note(row.findings.unknown_text, facts_.unknown_text);
     note(!writer_.add(row.example), facts_.nothing_learned);
   }

@@ -107,6 +107,22 @@ TEST_F(RowFindingsTest, RolesThatNoTemplateKnows) {
   EXPECT_SAYS(found.unknown_roles.first, "d.jsonl:2");
 }
 
+// The template writes the last answer only: the one before it cannot be learned.
+TEST_F(RowFindingsTest, AnswersThatTheTemplateLeavesOut) {
+  recipe_.data.chat_template =
+      file("last.jinja",
+           "{% for m in messages %}{% if m.role != 'assistant' %}a{{ m.content }}{% elif loop.last %}"
+           "b{{ m.content }}</s>{% endif %}{% endfor %}{% if add_generation_prompt %}b{% endif %}");
+  std::string rows = conversation({{'u', "d"}, {'a', "d"}}) +
+                     conversation({{'u', "a"}, {'a', "cc"}, {'u', "b"}, {'a', "d"}});
+  TableFacts found = facts_of(rows);
+  EXPECT_EQ(found.unfound_answers.count, 1);
+  EXPECT_SAYS(found.unfound_answers.first, "d.jsonl:2");
+  EXPECT_EQ(found.nothing_learned.count, 0) << "the last answer is learned";
+  recipe_.data.train_on = TrainOn::last_completion;
+  EXPECT_EQ(facts_of(rows).unfound_answers.count, 0) << "it was not asked for";
+}
+
 // A vocabulary without the letters of a language leaves nothing but <unk>.
 TEST_F(RowFindingsTest, TextThatTheVocabularyCannotWrite) {
   Json json = tiny_tokenizer_json();
