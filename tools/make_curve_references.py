@@ -13,7 +13,7 @@ every tiny model, the parameters that Trainer leaves out of weight decay.
 import random
 
 import torch
-from transformers import T5ForConditionalGeneration, Trainer, get_linear_schedule_with_warmup
+from transformers import AutoModelForSeq2SeqLM, Trainer, get_linear_schedule_with_warmup
 
 import make_references
 import make_t5_references
@@ -31,12 +31,12 @@ TOLERANCE = 1e-4
 
 
 def is_t5(case):
-    return case.startswith("t5")
+    return case.startswith(("t5", "mt5"))
 
 
 def load(case, dtype):
     if is_t5(case):
-        return T5ForConditionalGeneration.from_pretrained(DEFAULT_OUTPUT / case, dtype=dtype).eval()
+        return AutoModelForSeq2SeqLM.from_pretrained(DEFAULT_OUTPUT / case, dtype=dtype).eval()
     return make_references.load_model(DEFAULT_OUTPUT, case, dtype)
 
 
