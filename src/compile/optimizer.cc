@@ -65,7 +65,7 @@ UpdateLists make_lists(Builder& builder, const Program& train, DType states, Ada
         builder.persistent(name + ".grad", DType::f32, parameter.dims, Role::gradients));
     lists.parameters.push_back(builder.persistent(has_master ? master_name(parameter) : name,
                                                   has_master ? DType::f32 : parameter.dtype, parameter.dims,
-                                                  parameter.role));
+                                                  has_master ? Role::master_copies : parameter.role));
     lists.first_moments.push_back(moment(".m"));
     lists.second_moments.push_back(moment(".v"));
     if (has_master) {

@@ -15,6 +15,7 @@ namespace snug {
 enum class Role : uint8_t {
   base_weights,
   adapters,
+  master_copies,  // fp32, of trainable weights that compute in 16 bits
   gradients,
   optimizer_states,
   kept_activations,        // written in the forward pass, read in the backward pass
@@ -26,7 +27,7 @@ enum class Role : uint8_t {
   kv_cache,
   driver_context,
 };
-inline constexpr int kRoleCount = 12;
+inline constexpr int kRoleCount = 13;
 std::string_view name_of(Role role);
 
 // Which memory a buffer lives in. Each has one arena.

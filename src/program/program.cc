@@ -8,11 +8,19 @@
 namespace snug {
 
 std::string_view name_of(Role role) {
-  static constexpr std::array<std::string_view, kRoleCount> kNames = {
-      "base weights",     "adapters",         "gradients",
-      "optimizer states", "kept activations", "recomputed activations",
-      "activations",      "workspace",        "batch",
-      "staging",          "kv-cache",         "driver context"};
+  static constexpr std::array<std::string_view, kRoleCount> kNames = {"base weights",
+                                                                      "adapters",
+                                                                      "fp32 master copies",
+                                                                      "gradients",
+                                                                      "optimizer states",
+                                                                      "kept activations",
+                                                                      "recomputed activations",
+                                                                      "activations",
+                                                                      "workspace",
+                                                                      "batch",
+                                                                      "staging",
+                                                                      "kv-cache",
+                                                                      "driver context"};
   return kNames[static_cast<size_t>(role)];
 }
 

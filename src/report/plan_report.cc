@@ -143,7 +143,8 @@ std::string does_not_fit_report(const Plan& plan, const Alternatives& alternativ
       format_bytes(limit_bytes), format_count(plan.peak_bytes() - limit_bytes));
   if (alternatives.same.empty()) {
     int64_t fixed_bytes = 0;
-    for (Role role : {Role::base_weights, Role::adapters, Role::gradients, Role::optimizer_states}) {
+    for (Role role :
+         {Role::base_weights, Role::adapters, Role::master_copies, Role::gradients, Role::optimizer_states}) {
       fixed_bytes += plan.largest_phase().role_bytes[static_cast<size_t>(role)];
     }
     text +=

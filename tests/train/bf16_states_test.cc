@@ -26,7 +26,7 @@ int64_t bytes_of(const Plan& plan, Role role, bool trained) {
   int64_t bytes = 0;
   for (const Buffer& buffer : plan.phase(kLoadPhase).program.buffers) {
     bool is_small = buffer.name.starts_with("step.") || buffer.name.starts_with("metrics.");
-    bool counts = !trained || buffer.trainable || buffer.name.ends_with(".master") || buffer.parts.empty();
+    bool counts = !trained || buffer.trainable || buffer.parts.empty();
     bytes += buffer.role == role && !is_small && counts && buffer.constant.empty() ? buffer.max_bytes() : 0;
   }
   return bytes;
@@ -36,13 +36,16 @@ TEST(Bf16States, TheBytesOfAParameter) {
   struct Case {
     DType dtype;
     DType states;
-    int64_t weight_bytes;  // with the master
+    int64_t weight_bytes;
+    int64_t master_bytes;
     int64_t state_bytes;
   };
-  const Case cases[] = {
-      {DType::f32, DType::f32, 4, 8},  {DType::f32, DType::bf16, 4, 4},
-      {DType::bf16, DType::f32, 6, 8}, {DType::bf16, DType::bf16, 2, 4},
-      {DType::f16, DType::f32, 6, 8},  {DType::f16, DType::bf16, 6, 4}};  // fp16 cannot go without its master
+  const Case cases[] = {{DType::f32, DType::f32, 4, 0, 8},
+                        {DType::f32, DType::bf16, 4, 0, 4},
+                        {DType::bf16, DType::f32, 2, 4, 8},
+                        {DType::bf16, DType::bf16, 2, 0, 4},
+                        {DType::f16, DType::f32, 2, 4, 8},
+                        {DType::f16, DType::bf16, 2, 4, 4}};  // fp16 cannot go without its master
   for (const Case& one : cases) {
     for (bool lora : {false, true}) {
       Recipe recipe = recipe_with(one.dtype, one.states, lora);
@@ -57,6 +60,7 @@ TEST(Bf16States, TheBytesOfAParameter) {
       }
       SCOPED_TRACE(std::string(name_of(one.dtype)) + " " + std::string(name_of(one.states)));
       EXPECT_EQ(bytes_of(plan, lora ? Role::adapters : Role::base_weights, true), trained * one.weight_bytes);
+      EXPECT_EQ(bytes_of(plan, Role::master_copies, false), trained * one.master_bytes);
       EXPECT_EQ(bytes_of(plan, Role::optimizer_states, false), trained * one.state_bytes);
       EXPECT_EQ(bytes_of(plan, Role::gradients, false), trained * 4);
     }
