@@ -101,13 +101,18 @@ RecipeKey integer_key(std::string_view name, IntegerRange range, Field field, st
   return key;
 }
 
+// How a recipe writes a number that is left open; null is understood for both.
+enum class Absent : uint8_t { null, automatic };
+
 // The field is an optional.
 template <typename Field>
-RecipeKey optional_integer_key(std::string_view name, IntegerRange range, Field field,
+RecipeKey optional_integer_key(std::string_view name, IntegerRange range, Absent absent, Field field,
                                std::string_view help) {
-  RecipeKey key{.name = name, .allowed = allowed_text(range) + ", or null", .help = help};
+  bool may_be_auto = absent == Absent::automatic;
+  RecipeKey key{
+      .name = name, .allowed = allowed_text(range) + (may_be_auto ? ", or auto" : ", or null"), .help = help};
   key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
-    if (is_null(node)) {
+    if (may_be_auto ? is_auto(node) : is_null(node)) {
       field(recipe).reset();
       return std::nullopt;
     }
@@ -118,27 +123,9 @@ RecipeKey optional_integer_key(std::string_view name, IntegerRange range, Field 
     }
     return bad;
   };
-  key.print = [=](const Recipe& recipe) { return field(recipe) ? Json(*field(recipe)) : Json(); };
-  return key;
-}
-
-// Absent in the recipe: auto.
-template <typename Field>
-RecipeKey integer_or_auto_key(std::string_view name, IntegerRange range, Field field, std::string_view help) {
-  RecipeKey key{.name = name, .allowed = "auto, or " + allowed_text(range), .help = help};
-  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
-    if (is_auto(node)) {
-      field(recipe).reset();
-      return std::nullopt;
-    }
-    int64_t value = 0;
-    std::optional<BadValue> bad = read_integer(node, range, value);
-    if (!bad) {
-      field(recipe) = value;
-    }
-    return bad;
+  key.print = [=](const Recipe& recipe) {
+    return field(recipe) ? Json(*field(recipe)) : may_be_auto ? Json("auto") : Json();
   };
-  key.print = [=](const Recipe& recipe) { return field(recipe) ? Json(*field(recipe)) : Json("auto"); };
   return key;
 }
 

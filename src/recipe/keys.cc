@@ -70,7 +70,7 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
       "model.from_scratch", [](auto& recipe) -> auto& { return recipe.model.from_scratch; },
       "Start from random weights in config.json's shapes instead of reading the weights."));
   keys.push_back(optional_integer_key(
-      "model.max_positions", {1, kMaxTokens},
+      "model.max_positions", {1, kMaxTokens}, Absent::null,
       [](auto& recipe) -> auto& { return recipe.model.max_positions; },
       "Allows sequences (data.max_length) that are longer than config.json's max_position_embeddings; what a "
       "model makes of positions that it has never seen is not known."));
@@ -191,8 +191,8 @@ void add_training_length(std::vector<RecipeKey>& keys) {
       "training.per_device_train_batch_size", {1, kMaxSequences},
       [](auto& recipe) -> auto& { return recipe.training.per_device_train_batch_size; },
       "Sequences a micro-batch."));
-  keys.push_back(integer_or_auto_key(
-      "training.per_device_eval_batch_size", {1, kMaxSequences},
+  keys.push_back(optional_integer_key(
+      "training.per_device_eval_batch_size", {1, kMaxSequences}, Absent::automatic,
       [](auto& recipe) -> auto& { return recipe.training.per_device_eval_batch_size; },
       "Sequences a batch while evaluating. `auto`: as many as need no more memory than training does, up to "
       "64."));
