@@ -46,10 +46,14 @@ int data_command(const DataArguments& arguments) {
     return read_train_inputs(tolerant, model, [&](const DataProgress& now) { progress.show(now); }).data;
   }();
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(model.folder);
+  // How many sequences are evaluated at a time is for the plan to choose where the recipe leaves it open.
+  Recipe largest = recipe;
+  largest.training.per_device_eval_batch_size =
+      recipe.training.per_device_eval_batch_size.value_or(kMostEvaluationSequences);
   DataReport report{
       .recipe = recipe,
       .data = data,
-      .limits = DataLimits(recipe, data.train, data.eval ? &*data.eval : nullptr)(recipe),
+      .limits = DataLimits(largest, data.train, data.eval ? &*data.eval : nullptr)(largest),
       .total_steps = BatchSequence(data.train, training_batches(recipe, data.train)).total_steps(),
       .examples = pick_examples(data.train, *tokenizer, arguments.examples)};
   if (arguments.json) {

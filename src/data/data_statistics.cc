@@ -86,10 +86,9 @@ int64_t count_rows_in_both(const Dataset& train, const Dataset& eval) {
 
 LengthStatistics length_statistics(const Dataset& dataset) {
   const LengthLimits& limits = dataset.parts().front().limits;
-  bool apart = dataset.has_sources() && limits.max_target_tokens > 0;
   return statistics_of(
       all_lengths(dataset, [](const TokenTable& table, int64_t row) { return table.length(row); }),
-      apart ? limits.max_target_tokens : limits.max_length_tokens);
+      dataset.has_sources() ? limits.target_tokens() : limits.max_length_tokens);
 }
 
 LengthStatistics source_length_statistics(const Dataset& dataset) {
@@ -157,8 +156,17 @@ std::vector<DataWarning> data_warnings(const Dataset& dataset, OnBadRow on_bad_r
     add("duplicates", facts.duplicates, "say the same as a row before them");
   }
   const TruncationCounts& counts = dataset.truncation();
-  add("cut", {counts.cut_examples, ""}, "are cut: what is cut off is not learned; see data.max_length");
-  add("dropped_long", {counts.dropped_long, ""}, "are too long and dropped; see data.max_length");
+  if (dataset.has_sources()) {
+    add("cut_sources", {counts.sources.examples, ""},
+        "have a source that is cut: the encoder does not read what is cut off; see data.max_length");
+    add("cut_targets", {counts.targets.examples, ""},
+        "have a target that is cut: what is cut off is not learned; see data.max_target_length");
+  } else {
+    add("cut", {counts.targets.examples, ""}, "are cut: what is cut off is not learned; see data.max_length");
+  }
+  add("dropped_long", {counts.dropped_long, ""},
+      dataset.has_sources() ? "are too long and dropped; see data.max_length and data.max_target_length"
+                            : "are too long and dropped; see data.max_length");
   add("all_cut_away", {counts.nothing_learned, ""},
       "are dropped, for all that would be learned is cut away; see data.max_length");
   return warnings;

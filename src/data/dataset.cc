@@ -15,10 +15,6 @@ namespace {
 // Keeps the draws of splitting apart from those of other users of the same seed.
 constexpr uint64_t kSplitStream = 0x73706c69;
 
-int64_t target_limit(const LengthLimits& limits) {
-  return limits.max_target_tokens > 0 ? limits.max_target_tokens : limits.max_length_tokens;
-}
-
 // What is left of `length` tokens after a cut to `max_tokens`.
 struct Stretch {
   int64_t begin = 0;
@@ -40,6 +36,11 @@ int64_t count_predicted(std::span<const TokenWord> tokens) {
 }
 
 }  // namespace
+
+void CutCounts::add(int64_t lost_tokens) {
+  examples += lost_tokens > 0 ? 1 : 0;
+  tokens += lost_tokens;
+}
 
 void Dataset::add(std::shared_ptr<const TokenTable> table, const LengthLimits& limits, double weight) {
   SNUG_CHECK(limits.max_length_tokens >= 2, "one token to start from and one to predict");
@@ -89,21 +90,23 @@ void Dataset::add_row(const Part& part, int64_t row) {
   } else {
     add_piece(limits.side == TruncationSide::left ? excess : 0);
     truncation_.cut_examples += added;
-    truncation_.cut_tokens += added * excess;
+    truncation_.targets.add(added * excess);
   }
   truncation_.nothing_learned += added == 0 ? 1 : 0;
 }
 
 void Dataset::add_pair(const Part& part, int64_t row) {
   const LengthLimits& limits = part.limits;
-  int64_t excess = std::max<int64_t>(part.table->source_length(row) - limits.max_length_tokens, 0) +
-                   std::max<int64_t>(part.table->length(row) - target_limit(limits), 0);
-  if (excess > 0 && limits.truncation == Truncation::drop) {
+  int64_t source_excess = std::max<int64_t>(part.table->source_length(row) - limits.max_length_tokens, 0);
+  int64_t target_excess = std::max<int64_t>(part.table->length(row) - limits.target_tokens(), 0);
+  bool is_long = source_excess + target_excess > 0;
+  if (is_long && limits.truncation == Truncation::drop) {
     ++truncation_.dropped_long;
     return;
   }
-  truncation_.cut_examples += excess > 0 ? 1 : 0;
-  truncation_.cut_tokens += excess;
+  truncation_.cut_examples += is_long ? 1 : 0;
+  truncation_.sources.add(source_excess);
+  truncation_.targets.add(target_excess);
   examples_.push_back({.row = static_cast<uint32_t>(row)});
 }
 
@@ -126,7 +129,7 @@ ExampleView Dataset::example(int64_t index) const {
   int64_t source_length = table.source_length(where.row);
   int64_t length = table.length(where.row);
   Stretch source = cut(source_length, part.limits.max_length_tokens, part.limits.side);
-  Stretch tokens = cut(length, target_limit(part.limits), part.limits.side);
+  Stretch tokens = cut(length, part.limits.target_tokens(), part.limits.side);
   ExampleView view{.source = table.source(where.row, source.begin, source.count),
                    .tokens = table.tokens(where.row, tokens.begin, tokens.count),
                    .facts = facts};
@@ -139,7 +142,7 @@ ExampleView Dataset::example(int64_t index) const {
 int64_t Dataset::length_tokens(int64_t index) const {
   const Part& part = part_of(index);
   const Where& where = examples_[static_cast<size_t>(index)];
-  int64_t limit = has_sources_ ? target_limit(part.limits) : part.limits.max_length_tokens;
+  int64_t limit = has_sources_ ? part.limits.target_tokens() : part.limits.max_length_tokens;
   return std::min(limit, part.table->length(where.row) - where.begin);
 }
 

@@ -19,12 +19,23 @@ struct LengthLimits {
   TruncationSide side = TruncationSide::right;
   int64_t max_length_tokens = 0;
   int64_t max_target_tokens = 0;  // with an encoder; 0: as max_length_tokens
+
+  int64_t target_tokens() const { return max_target_tokens > 0 ? max_target_tokens : max_length_tokens; }
+};
+
+// Texts of which one end is gone, and what they lost.
+struct CutCounts {
+  int64_t examples = 0;
+  int64_t tokens = 0;
+
+  void add(int64_t lost_tokens);
 };
 
 // What the limit did; never silent.
 struct TruncationCounts {
-  int64_t cut_examples = 0;     // kept, but one end is gone
-  int64_t cut_tokens = 0;       // what they lost
+  int64_t cut_examples = 0;     // kept, but cut; of a pair: one of its texts or both
+  CutCounts sources;            // what an encoder reads
+  CutCounts targets;            // what the decoder gets
   int64_t split_rows = 0;       // too long, and now several examples
   int64_t dropped_long = 0;     // too long, and left out as the recipe asks
   int64_t nothing_learned = 0;  // left out: all that would be learned was cut away

@@ -134,9 +134,17 @@ std::string describe(const Dataset& dataset) {
                       format_count(dataset.total_tokens()), format_count(dataset.total_learned()));
   const TruncationCounts& counts = dataset.truncation();
   const LengthLimits& limits = dataset.parts().front().limits;
-  add_count(text, counts.cut_examples,
-            fmt::format("cut to {} tokens ({} tokens lost)", format_count(limits.max_length_tokens),
-                        format_count(counts.cut_tokens)));
+  auto add_cut = [&](const CutCounts& cut, const char* what, int64_t max_tokens) {
+    add_count(text, cut.examples,
+              fmt::format("{}cut to {} tokens ({} tokens lost)", what, format_count(max_tokens),
+                          format_count(cut.tokens)));
+  };
+  if (dataset.has_sources()) {
+    add_cut(counts.sources, "sources ", limits.max_length_tokens);
+    add_cut(counts.targets, "targets ", limits.target_tokens());
+  } else {
+    add_cut(counts.targets, "", limits.max_length_tokens);
+  }
   add_count(text, counts.split_rows, "split, being too long");
   add_count(text, counts.dropped_long, "dropped, being too long");
   add_count(text, counts.nothing_learned, "dropped, all that was to be learned being cut away");

@@ -100,6 +100,17 @@ std::string pack_text(const DataReport& report) {
           : "");
 }
 
+std::string evaluation_text(const DataReport& report) {
+  if (!report.limits.evaluate) {
+    return "";
+  }
+  bool is_open = !report.recipe.training.per_device_eval_batch_size;
+  return fmt::format(
+      "; to evaluate, {} at a time",
+      is_open ? fmt::format("as many as there is room for, up to {},", report.limits.evaluate->sequences)
+              : format_count(report.limits.evaluate->sequences));
+}
+
 std::string summary_lines(const DataReport& report, const Style& style) {
   const Dataset& train = report.data.train;
   const BatchLimits& longest = report.limits.train;
@@ -107,10 +118,11 @@ std::string summary_lines(const DataReport& report, const Style& style) {
   if (report.data.eval) {
     text += fmt::format("  {}  {}\n", style.dim("eval "), printable_lines(describe(*report.data.eval)));
   }
-  text += fmt::format(
-      "  {}  {} steps{}; the longest micro-batch has {} sequences and {}{} tokens\n", style.dim("run  "),
-      format_count(report.total_steps), pack_text(report), format_count(longest.sequences),
-      train.has_sources() ? format_count(longest.source_tokens) + " + " : "", format_count(longest.tokens));
+  text += fmt::format("  {}  {} steps{}; the longest micro-batch has {} sequences and {}{} tokens{}\n",
+                      style.dim("run  "), format_count(report.total_steps), pack_text(report),
+                      format_count(longest.sequences),
+                      train.has_sources() ? format_count(longest.source_tokens) + " + " : "",
+                      format_count(longest.tokens), evaluation_text(report));
   return text;
 }
 
@@ -157,13 +169,18 @@ Json dataset_json(const Dataset& dataset, OnBadRow on_bad_row) {
                {"tokens", dataset.total_tokens()},
                {"learned_tokens", dataset.total_learned()},
                {"cut_examples", counts.cut_examples},
-               {"cut_tokens", counts.cut_tokens},
+               {"cut_tokens", counts.sources.tokens + counts.targets.tokens},
                {"split_rows", counts.split_rows},
                {"dropped_long", counts.dropped_long},
                {"dropped_nothing_learned", counts.nothing_learned},
                {"lengths", lengths_json(length_statistics(dataset))},
                {"warnings", warnings_json(data_warnings(dataset, on_bad_row))}};
   if (dataset.has_sources()) {
+    auto cut_json = [](const CutCounts& cut) {
+      return Json{{"examples", cut.examples}, {"tokens", cut.tokens}};
+    };
+    json["cut_sources"] = cut_json(counts.sources);
+    json["cut_targets"] = cut_json(counts.targets);
     json["source_lengths"] = lengths_json(source_length_statistics(dataset));
   }
   return json;
@@ -231,8 +248,10 @@ std::string data_report(const DataReport& report, const Style& style) {
   const Dataset& train = report.data.train;
   std::string text = summary_lines(report, style);
   if (train.has_sources()) {
-    text += length_lines("tokens of a row that the encoder reads", source_length_statistics(train), style);
-    text += length_lines("tokens of a row's answer", length_statistics(train), style);
+    text += length_lines("tokens of a row's source, which the encoder reads", source_length_statistics(train),
+                         style);
+    text +=
+        length_lines("tokens of a row's target, which the decoder learns", length_statistics(train), style);
   } else {
     text += length_lines("tokens of a row", length_statistics(train), style);
   }
@@ -262,6 +281,11 @@ Json data_report_json(const DataReport& report) {
     return Json{
         {"sequences", batch.sequences}, {"tokens", batch.tokens}, {"source_tokens", batch.source_tokens}};
   };
+  Json evaluation;
+  if (report.limits.evaluate) {
+    evaluation = limits(*report.limits.evaluate);
+    evaluation["auto"] = !report.recipe.training.per_device_eval_batch_size;
+  }
   Json packs;
   if (report.recipe.data.packing) {
     PackStatistics found =
@@ -274,7 +298,7 @@ Json data_report_json(const DataReport& report) {
           {"total_steps", report.total_steps},
           {"packs", packs},
           {"longest_batch", limits(report.limits.train)},
-          {"longest_eval_batch", report.limits.evaluate ? limits(*report.limits.evaluate) : Json()},
+          {"longest_eval_batch", evaluation},
           {"examples", examples}};
 }
 

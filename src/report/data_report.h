@@ -32,7 +32,7 @@ RenderedExample render_example(const Dataset& dataset, int64_t index, const Toke
 struct DataReport {
   const Recipe& recipe;
   const RunData& data;
-  RunLimits limits;         // the longest batches
+  RunLimits limits;         // the longest batches; an evaluation's that the recipe leaves open is the largest
   int64_t total_steps = 0;  // of the run
   std::vector<RenderedExample> examples;
 };

@@ -129,6 +129,25 @@ TEST_F(DataCommand, SaysHowManyAreCutAndWhatWouldFit) {
   EXPECT_NE(text.output.find("! 150 rows are cut"), std::string::npos) << text.output;
 }
 
+TEST_F(DataCommand, AnEvaluationThatIsLeftOpenIsTheLargestThatAPlanMayChoose) {
+  std::string ship_log = source_path("recipes/ship_log.yml");
+  auto batch_of = [&](const std::string& size) {
+    return json_output(
+        run_snug({"data", ship_log, "--json", "--set", "data.cache_dir=" + folder_.path().string(), "--set",
+                  "training.per_device_eval_batch_size=" + size}))["longest_eval_batch"];
+  };
+  EXPECT_EQ(batch_of("8")["sequences"], 8);
+  EXPECT_EQ(batch_of("8")["auto"], false);
+  Json open = batch_of("auto");
+  EXPECT_EQ(open["sequences"], 64);
+  EXPECT_EQ(open["auto"], true);
+  EXPECT_EQ(open["tokens"], 3583) << "of all 64 rows, as the report counts them";
+  CommandResult text = run_snug({"data", ship_log, "--set", "data.cache_dir=" + folder_.path().string(),
+                                 "--set", "training.per_device_eval_batch_size=auto"});
+  EXPECT_NE(text.output.find("as many as there is room for, up to 64, at a time"), std::string::npos)
+      << text.output;
+}
+
 TEST_F(DataCommand, AnEndlessTemplateIsNoticed) {
   std::string recipe =
       recipe_for(chat_row("Log: owl", "All well."), "  max_length: 512\n  chat_template: alpaca\n");

@@ -113,7 +113,7 @@ TEST_F(DatasetTest, CutsOnTheRightAndCounts) {
   EXPECT_EQ(ids(dataset, 0), (Ids{6, 8, 6}));
   EXPECT_EQ(targets(dataset, 0), (Ids{8, 6, kNo}));
   EXPECT_EQ(dataset.truncation().cut_examples, 1);
-  EXPECT_EQ(dataset.truncation().cut_tokens, 2);
+  EXPECT_EQ(dataset.truncation().targets.tokens, 2);
   EXPECT_EQ(dataset.truncation().nothing_learned, 0);
   EXPECT_SAYS(describe(dataset), "1 cut to 3 tokens (2 tokens lost)");
 }
@@ -191,7 +191,7 @@ TEST_F(DatasetTest, LongRowsAreCutOnEitherSideDroppedOrSplit) {
   };
   Dataset left = load_with(Truncation::cut, TruncationSide::left);
   EXPECT_EQ(ids(left, 0), (Ids{6, 8, 21}));
-  EXPECT_EQ(left.truncation().cut_tokens, 2);
+  EXPECT_EQ(left.truncation().targets.tokens, 2);
   Dataset dropped = load_with(Truncation::drop, TruncationSide::right);
   EXPECT_EQ(dropped.size(), 1);
   EXPECT_EQ(dropped.truncation().dropped_long, 1);

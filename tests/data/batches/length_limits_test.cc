@@ -1,5 +1,8 @@
 // What a length limit does to pairs and to long rows, worked out by hand.
+#include <map>
+
 #include "data/data_fixture.h"
+#include "data/data_statistics.h"
 
 namespace snug {
 namespace {
@@ -38,7 +41,8 @@ TEST_F(PairLimits, ACutOnTheRightKeepsTheEnd) {
   EXPECT_EQ(dataset.length_tokens(0), 3);
   EXPECT_EQ(dataset.source_length_tokens(0), 4);
   EXPECT_EQ(dataset.truncation().cut_examples, 1);
-  EXPECT_EQ(dataset.truncation().cut_tokens, 2 + 3);
+  EXPECT_EQ(dataset.truncation().sources.tokens, 2);
+  EXPECT_EQ(dataset.truncation().targets.tokens, 3);
   EXPECT_EQ(dataset.total_learned(), 3);
 }
 
@@ -57,7 +61,36 @@ TEST_F(PairLimits, OneSideAloneMayBeCut) {
   Dataset dataset = load_pair();
   EXPECT_EQ(source_ids_of(dataset, 0), (Ids{6, 8, 8, 2, 5, kEnd}));
   EXPECT_EQ(targets_of(dataset, 0), (Ids{6, 8, 8, 2, kEnd}));
-  EXPECT_EQ(dataset.truncation().cut_tokens, 1);
+  EXPECT_EQ(dataset.truncation().cut_examples, 1);
+  EXPECT_EQ(dataset.truncation().sources.examples, 0);
+  EXPECT_EQ(dataset.truncation().targets.examples, 1);
+  EXPECT_EQ(dataset.truncation().targets.tokens, 1);
+}
+
+TEST_F(PairLimits, CutsOfSourcesAndTargetsAreToldApart) {
+  recipe_.data.max_length = 5;
+  recipe_.data.max_target_length = 4;
+  // Tokens with the end: 6 to 2, 2 to 6, 6 to 6, 2 to 2.
+  Dataset dataset = load("d.jsonl",
+                         "{\"prompt\": \"abcddcab\", \"completion\": \"a\"}\n"
+                         "{\"prompt\": \"a\", \"completion\": \"abcddcab\"}\n"
+                         "{\"prompt\": \"abcddcab\", \"completion\": \"abcddcab\"}\n"
+                         "{\"prompt\": \"a\", \"completion\": \"a\"}\n");
+  EXPECT_EQ(dataset.truncation().cut_examples, 3);
+  EXPECT_EQ(dataset.truncation().sources.examples, 2);
+  EXPECT_EQ(dataset.truncation().sources.tokens, 2);
+  EXPECT_EQ(dataset.truncation().targets.examples, 2);
+  EXPECT_EQ(dataset.truncation().targets.tokens, 4);
+  std::string said = describe(dataset);
+  EXPECT_NE(said.find("; 2 sources cut to 5 tokens (2 tokens lost)"), std::string::npos) << said;
+  EXPECT_NE(said.find("; 2 targets cut to 4 tokens (4 tokens lost)"), std::string::npos) << said;
+  std::map<std::string, int64_t> warnings;
+  for (const DataWarning& warning : data_warnings(dataset, OnBadRow::stop)) {
+    warnings[warning.kind] = warning.rows;
+  }
+  EXPECT_EQ(warnings["cut_sources"], 2);
+  EXPECT_EQ(warnings["cut_targets"], 2);
+  EXPECT_FALSE(warnings.contains("cut"));
 }
 
 TEST_F(PairLimits, LongPairsAreDroppedIfTheRecipeSaysSo) {
