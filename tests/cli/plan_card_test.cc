@@ -29,7 +29,7 @@ TEST(PlanForACard, HasTheBytesThatACardWasSeenToGive) {
                               "memory.loss_chunk_tokens=1024", "--set", "memory.recompute=" + recompute}));
     return json["device_bytes"].get<int64_t>();
   };
-  EXPECT_EQ(planned_bytes("full"), 22'709'106'688);
+  EXPECT_EQ(planned_bytes("full"), 22'611'179'776);
   EXPECT_EQ(planned_bytes("selective"), 34'221'275'392);
 }
 
