@@ -49,7 +49,11 @@ class ChildSnug {
   ChildSnug(const ChildSnug&) = delete;
   ChildSnug& operator=(const ChildSnug&) = delete;
 
-  void send(int signal_number) const { kill(child_, signal_number); }
+  // To the child alone: a number below 1 would mean every process there is.
+  void send(int signal_number) const {
+    ASSERT_GT(child_, 0) << "the child has ended already\n" << output();
+    kill(child_, signal_number);
+  }
   std::string output() const { return read_text_file(log_); }
 
   // Until `condition` holds or the child ends.
