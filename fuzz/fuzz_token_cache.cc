@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "data/tokens/cache.h"
-#include "data/tokens/fingerprint.h"
+#include "io/fingerprint.h"
 #include "memory_file.h"
 
 namespace {

@@ -219,14 +219,14 @@ std::vector<PlannedFile> adapter_files(const Plan& plan) {
   return {{kWeightsFile, file_bytes(tensors)}, {kConfigFile, kConfigBytes}};
 }
 
-void save_adapter(Executor& executor, const Recipe& recipe, const ModelSpec& spec,
+void save_adapter(BufferReader& reader, const Recipe& recipe, const ModelSpec& spec,
                   const std::filesystem::path& folder) {
   const LoraSection& lora = *recipe.lora;
-  std::set<std::string> adapted = adapted_modules(executor.plan());
-  std::vector<StoredTensor> tensors = saved_tensors(executor.plan(), adapted);
+  std::set<std::string> adapted = adapted_modules(reader.plan());
+  std::vector<StoredTensor> tensors = saved_tensors(reader.plan(), adapted);
   SafetensorsWriter writer(folder / kWeightsFile, entries_of(tensors));
   for (const StoredTensor& tensor : tensors) {
-    save_tensor(executor, tensor, writer);
+    save_tensor(reader, tensor, writer);
   }
   writer.finish();
   Json excluded = lora.exclude_modules.empty() ? Json() : names_for_peft(lora.exclude_modules);

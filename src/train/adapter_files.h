@@ -8,11 +8,12 @@
 #include "io/disk_space.h"
 #include "model/model_spec.h"
 #include "recipe/recipe.h"
+#include "train/buffer_reader.h"
 
 namespace snug {
 
 // Both files, as PEFT reads them.
-void save_adapter(Executor& executor, const Recipe& recipe, const ModelSpec& spec,
+void save_adapter(BufferReader& reader, const Recipe& recipe, const ModelSpec& spec,
                   const std::filesystem::path& folder);
 
 // The files that save_adapter writes, with what they take on the disk at most.

@@ -37,22 +37,22 @@ std::string LossWatch::see(const StepMetrics& step) {
 
 std::string LossWatch::look_at_update(const StepMetrics& step) {
   if (!step.was_skipped()) {
-    skipped_in_a_row_ = 0;
+    memory_.skipped_in_a_row = 0;
     return "";
   }
   // From its largest scale down, fp16 skips one update for each halving.
   int64_t limit = kSkippedInARow + (scales_loss_ ? StepClock::kLargestExponent : 0);
-  if (++skipped_in_a_row_ >= limit) {
+  if (++memory_.skipped_in_a_row >= limit) {
     reason_to_stop_ = fmt::format(
         "the gradients of the last {} steps were not finite, so that nothing was learned from them (the "
         "loss of step {} is {:.4g})",
-        skipped_in_a_row_, step.step, step.loss);
+        memory_.skipped_in_a_row, step.step, step.loss);
     return "";
   }
-  if (scales_loss_ || warned_of_skips_) {
+  if (scales_loss_ || memory_.warned_of_skips) {
     return "";
   }
-  warned_of_skips_ = true;
+  memory_.warned_of_skips = true;
   return fmt::format(
       "the gradient norm of step {} is not finite, though its loss is {:.4g}: this update was skipped, and "
       "so will others like it. Numbers overflow in the backward pass: lower training.learning_rate or "
@@ -61,15 +61,16 @@ std::string LossWatch::look_at_update(const StepMetrics& step) {
 }
 
 std::string LossWatch::look_at_size(const StepMetrics& step) {
-  smoothed_ = seen_ == 0 ? step.loss : 0.9 * smoothed_ + 0.1 * step.loss;
-  lowest_smoothed_ = seen_ == 0 ? smoothed_ : std::min(lowest_smoothed_, smoothed_);
-  ++seen_;
-  if (warned_of_size_) {
+  memory_.smoothed = memory_.seen == 0 ? step.loss : 0.9 * memory_.smoothed + 0.1 * step.loss;
+  memory_.lowest_smoothed =
+      memory_.seen == 0 ? memory_.smoothed : std::min(memory_.lowest_smoothed, memory_.smoothed);
+  ++memory_.seen;
+  if (memory_.warned_of_size) {
     return "";
   }
   // Twice the loss of guessing: a model that is wrong and sure of it, which no batch of a working one is.
   if (step.loss > 2 * guessing_loss_) {
-    warned_of_size_ = true;
+    memory_.warned_of_size = true;
     return fmt::format(
         "the loss of step {} is {:.6g}; guessing among all tokens of the vocabulary would give {:.4g}. {}",
         step.step, step.loss, guessing_loss_,
@@ -79,12 +80,12 @@ std::string LossWatch::look_at_size(const StepMetrics& step) {
             : "Training is diverging: lower training.learning_rate, or lengthen the warm-up");
   }
   // Over about ten steps, so that one hard batch is none.
-  if (smoothed_ > 2 * lowest_smoothed_ && smoothed_ > lowest_smoothed_ + 2) {
-    warned_of_size_ = true;
+  if (memory_.smoothed > 2 * memory_.lowest_smoothed && memory_.smoothed > memory_.lowest_smoothed + 2) {
+    memory_.warned_of_size = true;
     return fmt::format(
         "the loss has risen from {:.4g} to {:.4g} (means over about ten steps, at step {}): training may be "
         "diverging. Lower training.learning_rate, or lengthen the warm-up",
-        lowest_smoothed_, smoothed_, step.step);
+        memory_.lowest_smoothed, memory_.smoothed, step.step);
   }
   return "";
 }

@@ -14,6 +14,10 @@ class LossWatch {
   // `scales_loss`: fp16, where a few skipped updates are how the scale of the loss is found.
   LossWatch(int64_t vocabulary, bool scales_loss);
 
+  // What it has seen so far, for a run that is taken up again.
+  const WatchMemory& memory() const { return memory_; }
+  void recall(const WatchMemory& memory) { memory_ = memory; }
+
   // A warning about this step, or "".
   std::string see(const StepMetrics& step);
   // Why the run must end, or "": the loss is not finite, or too many updates in a row were skipped.
@@ -28,12 +32,7 @@ class LossWatch {
   bool scales_loss_;
   std::string reason_to_stop_;
   bool loss_is_finite_ = true;
-  int64_t skipped_in_a_row_ = 0;
-  bool warned_of_skips_ = false;
-  bool warned_of_size_ = false;
-  double smoothed_ = 0;
-  double lowest_smoothed_ = 0;
-  int64_t seen_ = 0;
+  WatchMemory memory_;
 };
 
 }  // namespace snug

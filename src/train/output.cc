@@ -39,13 +39,13 @@ std::string hugging_face_name(DType dtype) {
 
 }  // namespace
 
-void save_model(Executor& executor, const std::filesystem::path& source,
+void save_model(BufferReader& reader, const std::filesystem::path& source,
                 const std::filesystem::path& folder) {
-  std::vector<StoredTensor> tensors = stored_tensors(executor.plan(), Role::base_weights, false);
+  std::vector<StoredTensor> tensors = stored_tensors(reader.plan(), Role::base_weights, false);
   write_shards(folder, entries_of(tensors),
-               [&](size_t i, SafetensorsWriter& writer) { save_tensor(executor, tensors[i], writer); });
+               [&](size_t i, SafetensorsWriter& writer) { save_tensor(reader, tensors[i], writer); });
   Json config = read_json(source / kModelConfig);
-  const PhasePlan& load = executor.plan().phase(kLoadPhase);
+  const PhasePlan& load = reader.plan().phase(kLoadPhase);
   auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(),
                              [](const Buffer& buffer) { return !buffer.parts.empty(); });
   config[config.contains("dtype") ? "dtype" : "torch_dtype"] = hugging_face_name(weight->dtype);

@@ -63,10 +63,11 @@ std::string RunOutput::log_evaluation(const EvaluationMetrics& row) {
 
 void RunOutput::save_result(Executor& executor) {
   folder_.release_space();
+  DeviceReader reader(executor);
   if (inputs_.recipe.lora) {
-    save_adapter(executor, inputs_.recipe, inputs_.model.spec, folder_.path());
+    save_adapter(reader, inputs_.recipe, inputs_.model.spec, folder_.path());
   } else {
-    save_model(executor, inputs_.model.folder, folder_.path());
+    save_model(reader, inputs_.model.folder, folder_.path());
   }
 }
 

@@ -13,6 +13,7 @@
 #include "model/locate.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer/tokenizer.h"
+#include "train/run_progress.h"
 
 namespace snug {
 
@@ -30,30 +31,14 @@ struct StepMetrics {
   bool was_skipped() const;  // gradients that are not finite change nothing
 };
 
-struct EvaluationMetrics {
-  int64_t step = 0;
-  double loss = 0;
-  int64_t targets = 0;
-  bool complete = true;  // false: it was broken off
-};
-
-struct TrainSummary {
-  int64_t steps = 0;
+// How a run went.
+struct TrainSummary : RunProgress {
   int64_t total_steps = 0;
-  int64_t updates = 0;  // steps that changed the weights
-  int64_t tokens = 0;
-  double seconds = 0;
-  double first_loss = 0;
-  double last_loss = 0;
-  std::vector<EvaluationMetrics> evaluations;
   int64_t planned_bytes = 0;
   int64_t allocated_bytes = 0;
   int64_t peak_used_bytes = 0;
   bool interrupted = false;
   std::string stopped_because;  // "" unless there was nothing to be learned any more
-  std::vector<std::string> warnings;
-
-  int64_t skipped_updates() const { return steps - updates; }
 };
 
 // How a run is followed from outside. Called on the training thread.

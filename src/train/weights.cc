@@ -276,18 +276,36 @@ std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>
   return entries;
 }
 
-void save_tensor(Executor& executor, const StoredTensor& tensor, SafetensorsWriter& writer) {
-  Tensor staging = executor.tensor(kSavePhase, "staging");
-  Tensor source = executor.tensor(kLoadPhase, tensor.buffer);
-  int64_t element_bytes = size_of(tensor.dtype);
-  int64_t piece = staging.elements() / element_bytes;
-  for (int64_t done = 0; done < tensor.elements; done += piece) {
-    int64_t now = std::min(piece, tensor.elements - done);
-    const std::byte* from = source.as<std::byte>() + (tensor.first_element + done) * element_bytes;
-    executor.backend().download(staging.data, from, now * element_bytes);
-    executor.backend().synchronize();
-    writer.write({staging.as<std::byte>(), static_cast<size_t>(now * element_bytes)});
+void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, const SafetensorsSet& files) {
+  Staging staging(executor);
+  for (const StoredTensor& tensor : tensors) {
+    if (!files.contains(tensor.name)) {
+      throw bad_input(fmt::format("tensor \"{}\" is missing", tensor.name));
+    }
+    TensorBytes stored = files.find(tensor.name);
+    if (stored.dtype != tensor.dtype || stored.shape != tensor.shape) {
+      throw bad_input(fmt::format("{}: tensor \"{}\" is {} {}, but this run makes it {} {}", stored.file,
+                                  tensor.name, name_of(stored.dtype), text_of(stored.shape),
+                                  name_of(tensor.dtype), text_of(tensor.shape)));
+    }
+    auto* target = executor.tensor(kLoadPhase, tensor.buffer).as<std::byte>() +
+                   tensor.first_element * size_of(tensor.dtype);
+    for (size_t done = 0; done < stored.bytes.size();) {
+      size_t now = std::min(static_cast<size_t>(staging.half_bytes()), stored.bytes.size() - done);
+      std::byte* half = staging.next();
+      std::copy_n(stored.bytes.data() + done, now, half);
+      staging.send(target + done, half, static_cast<int64_t>(now));
+      done += now;
+    }
+    files.release(stored.bytes);
   }
+  executor.backend().synchronize();
+}
+
+void save_tensor(BufferReader& reader, const StoredTensor& tensor, SafetensorsWriter& writer) {
+  int64_t element_bytes = size_of(tensor.dtype);
+  reader.read(tensor.buffer, tensor.first_element * element_bytes, tensor.elements * element_bytes,
+              [&](std::span<const std::byte> bytes) { writer.write(bytes); });
 }
 
 }  // namespace snug

@@ -9,6 +9,7 @@
 #include "exec/executor.h"
 #include "io/safetensors.h"
 #include "model/model_spec.h"
+#include "train/buffer_reader.h"
 
 namespace snug {
 
@@ -44,7 +45,11 @@ struct StoredTensor {
 std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact);
 std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>& tensors);
 
-// Streams one tensor to a file through the staging buffer of the save phase.
-void save_tensor(Executor& executor, const StoredTensor& tensor, SafetensorsWriter& writer);
+// Streams tensors back as they are, without any conversion. Throws bad_input for one that is missing or of
+// another kind.
+void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, const SafetensorsSet& files);
+
+// Streams one tensor to a file.
+void save_tensor(BufferReader& reader, const StoredTensor& tensor, SafetensorsWriter& writer);
 
 }  // namespace snug

@@ -94,6 +94,7 @@ class FixtureOn {
   BackendType backend;
   Plan plan;
   Executor executor;
+  DeviceReader reader{executor};
   StepRunner runner;
 };
 

@@ -105,7 +105,7 @@ TEST(AdapterFiles, ComeBackAsTheyWereSaved) {
   TrainFixture trained(recipe);
   Json batch = read_json(reference_folder("llama_biases") / "batch.json");
   trained.runner.run_step({whole_batch(batch["sequences"])}, 0, 10);
-  save_adapter(trained.executor, recipe, trained.spec, folder.path());
+  save_adapter(trained.reader, recipe, trained.spec, folder.path());
 
   LoraSection lora = read_adapter_config(folder.path());
   EXPECT_EQ(lora.rank_pattern, recipe.lora->rank_pattern);

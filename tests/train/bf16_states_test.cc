@@ -103,7 +103,7 @@ TEST(Bf16States, AdaptersAreSavedAsTheyAre) {
   TemporaryFolder folder;
   Recipe recipe = recipe_with(DType::bf16, DType::bf16, true);
   TrainFixture fixture(recipe);
-  save_adapter(fixture.executor, recipe, fixture.spec, folder.path());
+  save_adapter(fixture.reader, recipe, fixture.spec, folder.path());
   SafetensorsSet saved = SafetensorsSet::open(folder.path() / "adapter_model.safetensors");
   ASSERT_FALSE(saved.names().empty());
   for (const std::string& name : saved.names()) {

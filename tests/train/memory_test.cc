@@ -77,9 +77,9 @@ void run_all_phases(TrainFixture& fixture, const std::filesystem::path& folder) 
   }
   fixture.runner.evaluate(make_dataset(examples), evaluation_batches(static_cast<int64_t>(examples.size())));
   if (recipe.lora) {
-    save_adapter(fixture.executor, recipe, fixture.spec, folder);
+    save_adapter(fixture.reader, recipe, fixture.spec, folder);
   } else {
-    save_model(fixture.executor, recipe.model.path, folder);
+    save_model(fixture.reader, recipe.model.path, folder);
   }
 }
 

@@ -40,9 +40,9 @@ TEST(EncoderDecoder, PlannedIsAllocatedIsTouched) {
     }
     fixture.runner.evaluate(make_dataset(examples), evaluation_batches(4));
     if (lora) {
-      save_adapter(fixture.executor, recipe, fixture.spec, folder.path());
+      save_adapter(fixture.reader, recipe, fixture.spec, folder.path());
     } else {
-      save_model(fixture.executor, recipe.model.path, folder.path());
+      save_model(fixture.reader, recipe.model.path, folder.path());
     }
     EXPECT_EQ(fixture.executor.allocated_bytes(), fixture.plan.device_bytes());
     EXPECT_EQ(fixture.executor.touched_bytes(), fixture.plan.device_bytes());

@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "data/tokens/fingerprint.h"
+#include "io/fingerprint.h"
 
 namespace snug {
 namespace {

@@ -10,8 +10,9 @@
 #include "data/tokens/cache.h"
 #include "data/tokens/cache_folder.h"
 #include "data/tokens/encoding_version.h"
-#include "data/tokens/fingerprint.h"
+#include "data/tokens/file_fingerprint.h"
 #include "io/atomic_file.h"
+#include "io/fingerprint.h"
 #include "recipe/choices.h"
 #include "text/chat/chat_template.h"
 

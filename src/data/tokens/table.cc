@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "data/tokens/fingerprint.h"
+#include "io/fingerprint.h"
 
 namespace snug {
 

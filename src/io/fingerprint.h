@@ -1,9 +1,8 @@
-// What tells whether two inputs are the same: 128 bits of a hash over their content.
+// What tells whether two inputs are the same: 128 bits of a hash over their content. It finds damage and
+// change, not forgery.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,13 +29,5 @@ class Fingerprint {
 };
 
 uint64_t hash_bytes(std::string_view bytes);
-
-// Told how many bytes of a file were read.
-using ByteCounter = std::function<void(int64_t bytes)>;
-
-// Of a file's content. `notes` is a folder where the answer is kept for as long as the file's inode, size and
-// times stay the same, so that gigabytes are not read again at every start.
-std::string file_fingerprint(const std::filesystem::path& path, const std::filesystem::path& notes,
-                             const ByteCounter& count);
 
 }  // namespace snug

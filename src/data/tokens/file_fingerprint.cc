@@ -1,10 +1,9 @@
-// Content hashes by XXH3, and what is remembered of them.
-#include "data/tokens/fingerprint.h"
+// Reading a file through, and what is remembered of it.
+#include "data/tokens/file_fingerprint.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -14,9 +13,7 @@
 #include "base/error.h"
 #include "data/source/stream.h"
 #include "io/atomic_file.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "io/fingerprint.h"
 
 namespace snug {
 namespace {
@@ -62,43 +59,6 @@ std::string read_note(const fs::path& note) {
 }
 
 }  // namespace
-
-struct Fingerprint::State {
-  XXH3_state_t* xxh = XXH3_createState();
-  ~State() { XXH3_freeState(xxh); }
-};
-
-Fingerprint::Fingerprint() : state_(std::make_unique<State>()) {
-  XXH3_128bits_reset(state_->xxh);
-}
-
-Fingerprint::~Fingerprint() = default;
-
-void Fingerprint::add_bytes(std::string_view bytes) {
-  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
-}
-
-void Fingerprint::add(std::string_view text) {
-  add(static_cast<int64_t>(text.size()));
-  add_bytes(text);
-}
-
-void Fingerprint::add(int64_t number) {
-  std::array<char, 8> bytes{};
-  for (size_t i = 0; i < bytes.size(); ++i) {  // the same on every machine
-    bytes[i] = static_cast<char>(static_cast<uint64_t>(number) >> (8 * i));
-  }
-  add_bytes({bytes.data(), bytes.size()});
-}
-
-std::string Fingerprint::hex() const {
-  XXH128_hash_t hash = XXH3_128bits_digest(state_->xxh);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
-uint64_t hash_bytes(std::string_view bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
 
 std::string file_fingerprint(const fs::path& path, const fs::path& notes, const ByteCounter& count) {
   std::unique_ptr<ByteStream> stream = open_raw_stream(path);

@@ -1,0 +1,35 @@
+// Where the values of a run's buffers come from when they are written out: the device, or a copy of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "exec/executor.h"
+
+namespace snug {
+
+class BufferReader {
+ public:
+  virtual ~BufferReader() = default;
+  virtual const Plan& plan() const = 0;
+
+  // Calls `take` with these bytes of a persistent buffer, in order, in pieces.
+  using TakeBytes = std::function<void(std::span<const std::byte> bytes)>;
+  virtual void read(const std::string& buffer, int64_t first_byte, int64_t bytes, const TakeBytes& take) = 0;
+};
+
+// Through the staging buffer of the save phase; waits for what the device is doing.
+class DeviceReader : public BufferReader {
+ public:
+  explicit DeviceReader(Executor& executor) : executor_(executor) {}
+
+  const Plan& plan() const override { return executor_.plan(); }
+  void read(const std::string& buffer, int64_t first_byte, int64_t bytes, const TakeBytes& take) override;
+
+ private:
+  Executor& executor_;
+};
+
+}  // namespace snug

@@ -1,0 +1,68 @@
+// To JSON and back.
+#include "train/run_progress.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace snug {
+
+Json progress_to_json(const RunProgress& progress) {
+  Json evaluations = Json::array();
+  for (const EvaluationMetrics& row : progress.evaluations) {
+    evaluations.push_back({{"step", row.step}, {"loss", row.loss}, {"targets", row.targets}});
+  }
+  const WatchMemory& watch = progress.watch;
+  Json best;
+  if (progress.best) {
+    best = {{"step", progress.best->step}, {"value", progress.best->value}};
+  }
+  return {{"steps", progress.steps},
+          {"updates", progress.updates},
+          {"tokens", progress.tokens},
+          {"seconds", progress.seconds},
+          {"first_loss", progress.first_loss},
+          {"last_loss", progress.last_loss},
+          {"evaluations", evaluations},
+          {"best", best},
+          {"warnings", progress.warnings},
+          {"watch",
+           {{"skipped_in_a_row", watch.skipped_in_a_row},
+            {"warned_of_skips", watch.warned_of_skips},
+            {"warned_of_size", watch.warned_of_size},
+            {"smoothed", watch.smoothed},
+            {"lowest_smoothed", watch.lowest_smoothed},
+            {"seen", watch.seen}}}};
+}
+
+RunProgress progress_from_json(const Json& json, const std::string& source) {
+  try {
+    RunProgress progress;
+    json.at("steps").get_to(progress.steps);
+    json.at("updates").get_to(progress.updates);
+    json.at("tokens").get_to(progress.tokens);
+    json.at("seconds").get_to(progress.seconds);
+    json.at("first_loss").get_to(progress.first_loss);
+    json.at("last_loss").get_to(progress.last_loss);
+    for (const Json& row : json.at("evaluations")) {
+      progress.evaluations.push_back(
+          {.step = row.at("step"), .loss = row.at("loss"), .targets = row.at("targets")});
+    }
+    if (const Json& best = json.at("best"); !best.is_null()) {
+      progress.best = {.step = best.at("step"), .value = best.at("value")};
+    }
+    json.at("warnings").get_to(progress.warnings);
+    const Json& watch = json.at("watch");
+    watch.at("skipped_in_a_row").get_to(progress.watch.skipped_in_a_row);
+    watch.at("warned_of_skips").get_to(progress.watch.warned_of_skips);
+    watch.at("warned_of_size").get_to(progress.watch.warned_of_size);
+    watch.at("smoothed").get_to(progress.watch.smoothed);
+    watch.at("lowest_smoothed").get_to(progress.watch.lowest_smoothed);
+    watch.at("seen").get_to(progress.watch.seen);
+    return progress;
+  } catch (const Json::exception& error) {
+    throw bad_input(fmt::format("{}: is not what snug writes of a run: {}", source, error.what()));
+  }
+}
+
+}  // namespace snug

@@ -1,0 +1,56 @@
+// How far a run is, as the host knows it: what a summary tells, and what a checkpoint must carry on beside
+// the device's state (train/state.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/json.h"
+
+namespace snug {
+
+struct EvaluationMetrics {
+  int64_t step = 0;
+  double loss = 0;
+  int64_t targets = 0;
+  bool complete = true;  // false: it was broken off
+};
+
+// What the watch over the losses remembers (train/loss_watch.h).
+struct WatchMemory {
+  int64_t skipped_in_a_row = 0;
+  bool warned_of_skips = false;
+  bool warned_of_size = false;
+  double smoothed = 0;
+  double lowest_smoothed = 0;
+  int64_t seen = 0;
+};
+
+// The evaluation that was best so far.
+struct BestEvaluation {
+  int64_t step = 0;
+  double value = 0;
+};
+
+struct RunProgress {
+  int64_t steps = 0;
+  int64_t updates = 0;  // steps that changed the weights
+  int64_t tokens = 0;
+  double seconds = 0;
+  double first_loss = 0;
+  double last_loss = 0;
+  std::vector<EvaluationMetrics> evaluations;
+  std::optional<BestEvaluation> best;
+  std::vector<std::string> warnings;
+  WatchMemory watch;
+
+  int64_t skipped_updates() const { return steps - updates; }
+};
+
+Json progress_to_json(const RunProgress& progress);
+// Throws bad_input, naming `source`, for what is not there or of another type.
+RunProgress progress_from_json(const Json& json, const std::string& source);
+
+}  // namespace snug

@@ -1,0 +1,52 @@
+// Saving and loading it.
+#include "train/state.h"
+
+#include "compile/phases.h"
+
+namespace snug {
+namespace {
+
+bool is_state(const Buffer& buffer) {
+  bool is_scratch = buffer.role == Role::gradients || buffer.role == Role::batch;
+  return buffer.lifetime == Lifetime::persistent && !is_scratch;
+}
+
+std::vector<int64_t> shape_of(const Buffer& buffer) {
+  std::vector<int64_t> shape;
+  for (const Dim& dim : buffer.dims) {
+    shape.push_back(dim.max);
+  }
+  return shape;
+}
+
+}  // namespace
+
+std::vector<StoredTensor> state_tensors(const Plan& plan, StateScope scope) {
+  std::vector<StoredTensor> tensors;
+  for (const Buffer& buffer : plan.phase(kUpdatePhase).program.buffers) {
+    bool in_model_files = scope == StateScope::beside_model_files && buffer.role == Role::base_weights;
+    if (is_state(buffer) && !in_model_files) {
+      tensors.push_back({.name = buffer.name,
+                         .buffer = buffer.name,
+                         .dtype = buffer.dtype,
+                         .shape = shape_of(buffer),
+                         .elements = buffer.max_elements()});
+    }
+  }
+  return tensors;
+}
+
+void save_state(BufferReader& reader, StateScope scope, const std::filesystem::path& file) {
+  std::vector<StoredTensor> tensors = state_tensors(reader.plan(), scope);
+  SafetensorsWriter writer(file, entries_of(tensors), {});
+  for (const StoredTensor& tensor : tensors) {
+    save_tensor(reader, tensor, writer);
+  }
+  writer.finish();
+}
+
+void load_state(Executor& executor, StateScope scope, const std::filesystem::path& file) {
+  load_buffers(executor, state_tensors(executor.plan(), scope), SafetensorsSet::open(file));
+}
+
+}  // namespace snug
