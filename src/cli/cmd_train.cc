@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/launcher.h"
@@ -20,6 +23,7 @@
 #include "report/data_report.h"
 #include "report/plan_report.h"
 #include "report/progress.h"
+#include "train/checkpoint.h"
 #include "train/run_folder.h"
 
 namespace snug {
@@ -43,7 +47,36 @@ struct TrainArguments {
   DeviceArguments device;
   bool json = false;
   bool overwrite = false;
+  std::optional<std::string> resume;  // "" for the newest checkpoint of output_dir
 };
+
+// Where the run goes on, if it is to; a recipe in force then takes the checkpoint's split and tiling.
+std::optional<ResumePoint> find_start(const TrainArguments& given, Recipe& recipe) {
+  if (!given.resume) {
+    return std::nullopt;
+  }
+  std::vector<std::string> damaged;
+  std::optional<ResumePoint> point = given.resume->empty() ? find_resume_point(recipe.output_dir, damaged)
+                                                           : read_resume_point(*given.resume);
+  for (const std::string& line : damaged) {
+    say(fmt::format("  {} {}\n", Style::for_stderr().bad("warning:"), printable_lines(line)), stderr);
+  }
+  if (point) {
+    recipe = recipe_to_go_on(recipe, *point);
+  } else if (!given.json) {
+    say(fmt::format("  {} has no checkpoint to go on from: a fresh start\n", printable(recipe.output_dir)));
+  }
+  return point;
+}
+
+// What to type to go on.
+std::string resume_command(const RecipeArguments& arguments) {
+  std::string command = "snug train " + arguments.path;
+  for (const std::string& setting : arguments.overrides) {
+    command += " --set " + setting;
+  }
+  return command + " --resume";
+}
 
 int train_command(const TrainArguments& given) {
   const RecipeArguments& arguments = given.recipe;
@@ -51,6 +84,7 @@ int train_command(const TrainArguments& given) {
   refuse_several_ranks();
   outlive_write_signals();
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
+  std::optional<ResumePoint> start = find_start(given, recipe);
   LocatedModel model = locate_model_files(recipe.model.path);
   const ModelSpec& spec = model.spec;
   std::unique_ptr<Backend> chosen = make_backend(given.device);
@@ -65,11 +99,15 @@ int train_command(const TrainArguments& given) {
     }
     return report_misfit(plan, find_alternatives(recipe, spec, backend));
   }
-  RunFolder folder({.folder = recipe.output_dir, .model_folder = model.folder, .overwrite = given.overwrite});
+  RunFolder folder({.folder = recipe.output_dir,
+                    .model_folder = model.folder,
+                    .overwrite = given.overwrite,
+                    .resume = given.resume.has_value()});
   TrainInputs inputs = [&] {
     DataProgressLine progress;
     return read_train_inputs(recipe, model, [&](const DataProgress& now) { progress.show(now); });
   }();
+  inputs.resume = std::move(start);
   DataLimits limits(recipe, inputs.data.train, inputs.data.eval ? &*inputs.data.eval : nullptr);
   Plan plan = plan_training(recipe, spec, backend, limits);
   SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
@@ -87,6 +125,9 @@ int train_command(const TrainArguments& given) {
   TrainSummary summary = train(inputs, plan, backend, progress, folder);
   say(json ? read_text_file(folder.file("summary.json"))
            : progress.finished(summary, expected, recipe.output_dir));
+  if (summary.interrupted && !json && !summary.checkpoint.empty()) {
+    say(fmt::format("  go on  {}\n", resume_command(arguments)));
+  }
   return summary.interrupted ? kExitStopped : kExitOk;
 }
 
@@ -100,9 +141,17 @@ void add_train_command(CLI::App& app, Action& action) {
   command->add_flag("--json", options->json, "Print the summary as JSON at the end, and nothing before");
   command->add_flag("--overwrite", options->overwrite,
                     "Remove the files of an earlier run in output_dir (those that its manifest.json lists)");
+  command
+      ->add_option_function<std::string>(
+          "--resume", [options](const std::string& folder) { options->resume = folder; },
+          "Go on from the newest whole checkpoint of output_dir (a fresh start where there is none), or from "
+          "--resume=CHECKPOINT")
+      ->expected(0, 1)
+      ->type_name("[CHECKPOINT]");
   command->footer(
-      "\nCtrl-C (SIGINT, SIGTERM, SIGHUP, SIGUSR1) ends the run after the current step and keeps what was\n"
-      "learned: exit code 4. A second one ends it at once.\n"
+      "\nCtrl-C (SIGINT, SIGTERM, SIGHUP, SIGUSR1) drops the step in progress, saves a checkpoint and ends "
+      "the\n"
+      "run: exit code 4. A second one ends it at once, with the last checkpoint as it was.\n"
       "\nExamples:\n  snug train recipes/ship_log.yml\n"
       "  snug train recipes/ship_log.yml --memory 2GB --set training.max_steps=20 --set output_dir=runs/try");
   command->callback([options, &action] { action = [options] { return train_command(*options); }; });

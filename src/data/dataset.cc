@@ -1,6 +1,8 @@
 // Tables seen through a length limit.
 #include "data/dataset.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "io/fingerprint.h"
 
 namespace snug {
 namespace {
@@ -150,6 +153,19 @@ int64_t Dataset::source_length_tokens(int64_t index) const {
   const Part& part = part_of(index);
   return std::min(part.limits.max_length_tokens,
                   part.table->source_length(examples_[static_cast<size_t>(index)].row));
+}
+
+std::string Dataset::fingerprint() const {
+  Fingerprint fingerprint;
+  for (const Part& part : parts_) {
+    fingerprint.add(part.end - part.first);
+    fingerprint.add(fmt::format("{}", part.weight));
+  }
+  for (int64_t i = 0; i < size(); ++i) {
+    fingerprint.add(static_cast<int64_t>(row_hash(i)));
+    fingerprint.add(length_tokens(i));
+  }
+  return fingerprint.hex();
 }
 
 uint64_t Dataset::row_hash(int64_t index) const {

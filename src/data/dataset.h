@@ -77,6 +77,9 @@ class Dataset {
   int64_t total_learned() const;
   // The same for all examples of the same row, and of rows with the same tokens.
   uint64_t row_hash(int64_t index) const;
+  // Of all examples in their order, and of how often they come: equal for equal data, whatever its files are
+  // called.
+  std::string fingerprint() const;
   const TruncationCounts& truncation() const { return truncation_; }
 
  private:

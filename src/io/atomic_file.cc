@@ -35,13 +35,6 @@ void create_folders(const fs::path& folder) {
 
 constexpr std::string_view kPartialSuffix = ".partial";
 
-// A name that no other process and no other file of this one uses: hidden, beside the target.
-fs::path temporary_name(const fs::path& target) {
-  static std::atomic<unsigned> counter{0};
-  return target.parent_path() /
-         fmt::format(".{}.{}-{}{}", target.filename().string(), ::getpid(), counter++, kPartialSuffix);
-}
-
 int create_exclusively(const fs::path& path) {
   int descriptor = -1;
   do {
@@ -82,6 +75,25 @@ fs::path folder_of(const fs::path& target) {
 }
 
 }  // namespace
+
+// The counter makes it one that no other file of this process uses.
+fs::path partial_name(const fs::path& target) {
+  static std::atomic<unsigned> counter{0};
+  return target.parent_path() /
+         fmt::format(".{}.{}-{}{}", target.filename().string(), ::getpid(), counter++, kPartialSuffix);
+}
+
+void rename_into_place(const fs::path& made, const fs::path& target) {
+  unsigned flags = 0;
+  if (fs::is_directory(made)) {
+    sync_folder(made);
+    flags = fs::exists(target) ? RENAME_EXCHANGE : 0;
+  }
+  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, target.c_str(), flags) != 0) {
+    throw write_error(errno, target, "cannot be put in place");
+  }
+  sync_folder(folder_of(target));
+}
 
 Error write_error(int cause, const fs::path& path, std::string_view action, int64_t wanted_bytes) {
   std::string reason = std::strerror(cause);
@@ -152,7 +164,7 @@ AtomicFile::AtomicFile(const fs::path& target) : target_(target) {
     throw bad_input(fmt::format("{}: is a folder; a file of this name is to be written", target.string()));
   }
   do {  // a name left behind by a killed process whose number came round again is passed over
-    temporary_ = temporary_name(target);
+    temporary_ = partial_name(target);
     descriptor_ = create_exclusively(temporary_);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) {
@@ -213,11 +225,8 @@ void AtomicFile::commit() {
   if (status != 0 && errno != EINTR) {  // Linux has closed it, even if interrupted
     throw write_error(errno, target_, "cannot be closed", position_);
   }
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-    throw write_error(errno, target_, "cannot be put in place");
-  }
+  rename_into_place(temporary_, target_);
   temporary_.clear();
-  sync_folder(folder_of(target_));
 }
 
 void write_file_atomically(const fs::path& target, std::string_view text) {
@@ -231,7 +240,7 @@ void remove_partial_files(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     std::string name = entry.path().filename().string();
     if (name.starts_with('.') && name.ends_with(kPartialSuffix)) {
-      fs::remove(entry.path(), ignored);
+      fs::remove_all(entry.path(), ignored);  // files, and folders of them
     }
   }
 }

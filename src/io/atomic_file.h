@@ -46,6 +46,14 @@ std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes 
 // Throws now, and not hours later, if files cannot be created in `folder` (which is created if missing).
 void require_writable_folder(const std::filesystem::path& folder);
 
+// The name under which something is made before it is put in place: hidden, beside the target, this process's
+// own.
+std::filesystem::path partial_name(const std::filesystem::path& target);
+
+// Gives a finished file or folder its name, and brings the name to the disk; for a folder its own entries
+// too. A folder that has the name already gets the other one's.
+void rename_into_place(const std::filesystem::path& made, const std::filesystem::path& target);
+
 // Removes what killed processes had begun to write in a folder that no other process is writing to.
 void remove_partial_files(const std::filesystem::path& folder);
 

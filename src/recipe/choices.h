@@ -62,6 +62,14 @@ inline constexpr std::array<Choice<Schedule>, 8> kSchedules = {{
     {"constant_with_warmup", Schedule::constant_with_warmup},
 }};
 
+inline constexpr std::array<Choice<SaveStrategy>, 5> kSaveStrategies = {{
+    {"no", SaveStrategy::no},
+    {"steps", SaveStrategy::steps},
+    {"epoch", SaveStrategy::epoch},
+    {"best", SaveStrategy::best},
+    {"minutes", SaveStrategy::minutes},
+}};
+
 inline constexpr std::array<Choice<DType>, 2> kOptimizerStates = {{
     {"fp32", DType::f32},
     {"bf16", DType::bf16},
@@ -103,6 +111,9 @@ constexpr std::string_view name_of(OnBadRow choice) {
 }
 constexpr std::string_view name_of(Schedule schedule) {
   return choice_name(kSchedules, schedule);
+}
+constexpr std::string_view name_of(SaveStrategy strategy) {
+  return choice_name(kSaveStrategies, strategy);
 }
 constexpr std::string_view name_of(Recompute policy) {
   return choice_name(kRecomputePolicies, policy);

@@ -115,7 +115,7 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
     {"eos_token special_tokens tokens resize_token_embeddings_to_32x added_tokens",
      "not there: the tokenizer of model.path is taken as it is"},
     {"label_names", "not needed: data.train_on says what is learned"},
-    {"ignore_data_skip", "not there: a run cannot be resumed"},
+    {"ignore_data_skip", "not needed: a resumed run finds its place in the data at once"},
     // training
     {"epochs num_epochs", "write training.num_train_epochs"},
     {"steps", "write training.max_steps"},
@@ -152,7 +152,7 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
     {"full_determinism", "not needed: the same run on the same machine gives the same bits"},
     {"average_tokens_across_devices", "not needed: the loss is divided by the targets of the whole step"},
     {"restore_callback_states_from_checkpoint resume_from_checkpoint auto_resume_from_checkpoints",
-     "not there: a run cannot be resumed yet"},
+     "give --resume or --resume=CHECKPOINT on the command line"},
     {"unfrozen_parameters freeze_layers", "not there: write lora for adapters, or train all weights"},
     // memory
     {"gradient_checkpointing activation_checkpointing use_gradient_checkpointing "
@@ -184,11 +184,12 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "not there: trackers; metrics.jsonl in output_dir has every logged step"},
     {"output output_path save_path", "write output_dir"},
     {"overwrite_output_dir", "give --overwrite on the command line; output_dir is where the run writes"},
-    {"save_steps save_strategy save_total_limit saves_per_epoch save_only_model save_on_each_node "
-     "save_safetensors enable_jit_checkpoint checkpoint_every",
-     "not there yet: checkpoints; output_dir gets the result at the end, and when the run is interrupted"},
-    {"load_best_model_at_end metric_for_best_model greater_is_better",
-     "not there yet: the result is that of the last step"},
+    {"saves_per_epoch checkpoint_every enable_jit_checkpoint",
+     "write training.save_strategy, with training.save_steps or training.save_minutes"},
+    {"save_only_model", "not there: a checkpoint holds what is needed to go on"},
+    {"save_on_each_node save_safetensors", "not needed: checkpoints are safetensors, written once"},
+    {"metric_for_best_model greater_is_better",
+     "not there yet: the best is the lowest loss of an evaluation"},
     {"push_to_hub hub_model_id hub_strategy hub_private_repo hub_always_push hub_revision",
      "not there: uploads; output_dir is a folder that PEFT and transformers read"},
 });

@@ -255,6 +255,28 @@ void add_training(std::vector<RecipeKey>& keys) {
       "training.eval_steps", {0, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.eval_steps; },
       "Steps between evaluations; 0 to evaluate at the end only."));
   keys.push_back(choice_key(
+      "training.save_strategy", kSaveStrategies,
+      [](auto& recipe) -> auto& { return recipe.training.save_strategy; },
+      "When a checkpoint is written, from which `--resume` goes on: every save_steps steps, after each "
+      "epoch, "
+      "when an evaluation is the best so far, or every save_minutes minutes; with steps, epoch and minutes "
+      "also at the end. `no`: only when the run is stopped."));
+  keys.push_back(integer_key(
+      "training.save_steps", {1, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.save_steps; },
+      "Steps between checkpoints, with save_strategy steps."));
+  keys.push_back(number_key(
+      "training.save_minutes", kAboveZero, [](auto& recipe) -> auto& { return recipe.training.save_minutes; },
+      "10", "Minutes between checkpoints, with save_strategy minutes."));
+  keys.push_back(integer_key(
+      "training.save_total_limit", {1, kMaxSteps},
+      [](auto& recipe) -> auto& { return recipe.training.save_total_limit; },
+      "Checkpoints that are kept: the newest, and beside them the best one where it is asked for. Their disk "
+      "space is asked for before the first step."));
+  keys.push_back(bool_key(
+      "training.load_best_model_at_end",
+      [](auto& recipe) -> auto& { return recipe.training.load_best_model_at_end; },
+      "The result is the checkpoint whose evaluation was the best, instead of the last step's."));
+  keys.push_back(choice_key(
       "training.optimizer_states", kOptimizerStates,
       [](auto& recipe) -> auto& { return recipe.training.optimizer_states; },
       "Format of AdamW's two moments. `bf16` also leaves out the fp32 master copy of weights that are bf16, "

@@ -243,6 +243,17 @@ void check_together(const YamlSource& source, Reading& reading) {
   refuse(
       !data.prompt_template.empty() && data.format != DataFormat::automatic,
       "data.prompt_template says what a row holds, and data.format says so too: leave data.format at auto");
+  const TrainingSection& training = recipe.training;
+  bool evaluates = !data.eval_file.empty() || data.eval_split > 0;
+  refuse(training.save_strategy == SaveStrategy::best && !evaluates,
+         "training.save_strategy is best, but there is nothing to evaluate with: write data.eval_file or "
+         "data.eval_split");
+  refuse(
+      training.load_best_model_at_end && !evaluates,
+      "training.load_best_model_at_end is set, but there is nothing to evaluate with: write data.eval_file "
+      "or data.eval_split");
+  refuse(training.load_best_model_at_end && training.save_strategy == SaveStrategy::no,
+         "training.load_best_model_at_end needs checkpoints, but training.save_strategy is no: write best");
   std::string schedule_problem = find_schedule_problem(recipe.training);
   refuse(!schedule_problem.empty(), schedule_problem);
 }

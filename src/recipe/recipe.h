@@ -101,6 +101,9 @@ enum class Schedule {
   constant_with_warmup,
 };
 
+// When a run leaves a checkpoint behind.
+enum class SaveStrategy { no, steps, epoch, best, minutes };
+
 struct TrainingSection {
   double num_train_epochs = 3;
   int64_t max_steps = -1;                             // more than 0 overrides num_train_epochs
@@ -120,6 +123,11 @@ struct TrainingSection {
   int64_t seed = 42;
   bool group_by_length = false;  // batches of sequences of about the same length
   int64_t eval_steps = 0;        // 0: evaluate at the end only
+  SaveStrategy save_strategy = SaveStrategy::steps;
+  int64_t save_steps = 500;
+  double save_minutes = 30;
+  int64_t save_total_limit = 2;         // checkpoints kept, the newest ones and the best
+  bool load_best_model_at_end = false;  // the result is that of the best evaluation
   // bf16: both moments are bf16, and bf16 parameters have no fp32 master; all rounded stochastically.
   DType optimizer_states = DType::f32;
 };

@@ -109,8 +109,10 @@ std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEsti
   }
   text += fmt::format("\n  memory {} planned, {} allocated, {} used\n", format_count(summary.planned_bytes),
                       format_count(summary.allocated_bytes), format_count(summary.peak_used_bytes));
-  return text + (summary.updates > 0 ? fmt::format("  saved  {}\n", output_dir)
-                                     : "  nothing was learned yet, so nothing is saved\n");
+  if (summary.updates == 0) {
+    return text + "  nothing was learned yet, so nothing is saved\n";
+  }
+  return text + fmt::format("  saved  {}\n", summary.interrupted ? summary.checkpoint : output_dir);
 }
 
 }  // namespace snug

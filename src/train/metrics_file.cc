@@ -11,11 +11,13 @@
 
 namespace snug {
 
-MetricsFile::MetricsFile(const std::filesystem::path& path)
-    : descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), path_(path) {
+MetricsFile::MetricsFile(const std::filesystem::path& path, std::string_view earlier) : path_(path) {
+  write_file_atomically(path, earlier);
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
-    throw write_error(errno, path, "cannot be created");
+    throw write_error(errno, path, "cannot be written");
   }
+  bytes_ = static_cast<int64_t>(earlier.size());
 }
 
 MetricsFile::~MetricsFile() {
@@ -35,6 +37,10 @@ bool MetricsFile::append(const Json& row) {
   // Half a line may have been written; if it cannot be cut off, the next row covers it.
   [[maybe_unused]] int ignored = ::ftruncate(descriptor_, bytes_);
   return false;
+}
+
+std::string MetricsFile::text() const {
+  return read_text_file(path_).substr(0, static_cast<size_t>(bytes_));
 }
 
 }  // namespace snug

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "io/json.h"
 
@@ -11,7 +12,8 @@ namespace snug {
 
 class MetricsFile {
  public:
-  explicit MetricsFile(const std::filesystem::path& path);  // starts an empty file
+  // Starts the file anew, with these rows of an earlier part of the run.
+  explicit MetricsFile(const std::filesystem::path& path, std::string_view earlier = "");
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
@@ -19,6 +21,7 @@ class MetricsFile {
   // False if the line does not reach the file: it is left out as a whole, and the next one may succeed. A run
   // is not ended for that.
   bool append(const Json& row);
+  std::string text() const;                                // all rows so far
   const std::string& problem() const { return problem_; }  // of the last row that was left out
   int64_t rows_lost() const { return rows_lost_; }
 

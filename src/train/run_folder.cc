@@ -14,6 +14,7 @@
 #include "io/json.h"
 #include "io/printable.h"
 #include "text/tokenizer/tokenizer.h"
+#include "train/checkpoint_folder.h"
 
 namespace snug {
 namespace {
@@ -71,7 +72,8 @@ std::string now_text() {
 
 }  // namespace
 
-RunFolder::RunFolder(const Options& options) : folder_(options.folder), started_(now_text()) {
+RunFolder::RunFolder(const Options& options)
+    : folder_(options.folder), resume_(options.resume), started_(now_text()) {
   std::error_code ignored;
   if (fs::equivalent(folder_, options.model_folder, ignored)) {
     throw bad_input(
@@ -90,7 +92,7 @@ RunFolder::RunFolder(const Options& options) : folder_(options.folder), started_
   remove_partial_files(folder_);
   read_manifest();
   refuse_strangers();
-  if (!options.overwrite && holds_something()) {
+  if (!options.overwrite && !options.resume && holds_something()) {
     refuse_earlier_run();
   }
 }
@@ -115,17 +117,18 @@ void RunFolder::read_manifest() {
 
 // A run that saved nothing has left nothing to mix with.
 bool RunFolder::holds_something() const {
-  return std::any_of(earlier_.begin(), earlier_.end(), [&](const std::string& name) {
+  bool has_files = std::any_of(earlier_.begin(), earlier_.end(), [&](const std::string& name) {
     bool comes_first =
         name == kManifest || name == "recipe.yml" || name == "plan.json" || name == "metrics.jsonl";
     std::error_code status;
     uintmax_t bytes = fs::file_size(folder_ / name, status);
     return !comes_first && !status && bytes > 0;
   });
+  return has_files || !find_checkpoints(folder_).empty();
 }
 
 void RunFolder::refuse_strangers() const {
-  std::vector<std::string> strangers;
+  std::vector<std::string> strangers = foreign_checkpoints(folder_);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     std::string name = entry.path().filename().string();
     if (is_like_a_result(name) && std::find(earlier_.begin(), earlier_.end(), name) == earlier_.end()) {
@@ -145,29 +148,46 @@ void RunFolder::refuse_strangers() const {
 void RunFolder::refuse_earlier_run() const {
   std::string how = earlier_state_ == name_of(RunState::running) ? "one that did not end" : earlier_state_;
   std::vector<std::string> files(earlier_.begin() + 1, earlier_.end());
+  std::string_view go_on = find_checkpoints(folder_).empty() ? "" : "Go on with it (--resume), write";
   throw bad_input(fmt::format(
-      "output_dir {}: holds a run already ({}: {}). Write to another folder (--set output_dir=...), or give "
+      "output_dir {}: holds a run already ({}: {}). {} to another folder (--set output_dir=...), or give "
       "--overwrite, which removes these files when the new run begins",
-      folder_.string(), how, listed(files)));
+      folder_.string(), how, listed(files), go_on.empty() ? "Write" : go_on));
 }
 
-void RunFolder::begin(const std::vector<PlannedFile>& files) {
+void RunFolder::begin(const std::vector<PlannedFile>& files, const std::vector<PlannedFile>& checkpoint,
+                      int64_t checkpoints) {
   int64_t freed_bytes = 0;
   std::error_code ignored;
   for (const std::string& name : earlier_) {
     uintmax_t bytes = fs::file_size(folder_ / name, ignored);
     freed_bytes += ignored ? 0 : static_cast<int64_t>(bytes);
   }
-  require_disk_space(folder_, files, freed_bytes);
-  for (size_t i = earlier_.size(); i-- > 0;) {  // the manifest last
-    fs::remove(folder_ / earlier_[i], ignored);
+  std::vector<CheckpointFolder> earlier_checkpoints = find_checkpoints(folder_);
+  for (const CheckpointFolder& old : earlier_checkpoints) {
+    freed_bytes += checkpoint_bytes(old.path);  // or they are among those that are kept
+  }
+  std::vector<PlannedFile> wanted = files;
+  for (int64_t i = 0; i < checkpoints; ++i) {
+    wanted.insert(wanted.end(), checkpoint.begin(), checkpoint.end());
+  }
+  require_disk_space(folder_, wanted, freed_bytes);
+  if (!resume_) {
+    for (const CheckpointFolder& old : earlier_checkpoints) {
+      remove_checkpoint(old.path);
+    }
+    for (size_t i = earlier_.size(); i-- > 0;) {  // the manifest last
+      fs::remove(folder_ / earlier_[i], ignored);
+    }
   }
   earlier_.clear();
   for (const PlannedFile& file : files) {
     files_.push_back(file.name);
   }
   write_manifest();  // before the files, so that whatever ends the run, no file of it is a stranger
-  reservation_.emplace(folder_, files);
+  std::vector<PlannedFile> taken = files;
+  taken.insert(taken.end(), checkpoint.begin(), checkpoint.end());
+  reservation_.emplace(folder_, taken);
 }
 
 fs::path RunFolder::file(const std::string& name) const {

@@ -23,6 +23,7 @@ class RunFolder {
     std::filesystem::path folder;
     std::filesystem::path model_folder;  // of the model that is trained
     bool overwrite = false;              // what an earlier run wrote is removed when this one begins
+    bool resume = false;                 // what an earlier run wrote is gone on with
   };
   // Creates the folder if need be and locks it; changes nothing else but the remains of saves that were
   // killed. Throws bad_input, with the ways out, if another process has it, if it is the model's own, or if
@@ -31,12 +32,14 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return folder_; }
 
-  // The run begins: the earlier one's files go, all that this one will write are listed, and their disk space
-  // is taken.
-  void begin(const std::vector<PlannedFile>& files);
+  // The run begins: the earlier one's files go, unless it is gone on with; all that this one will write are
+  // listed, and their disk space is taken. There must also be room for so many checkpoints; that of one is
+  // taken too, for the run that is stopped.
+  void begin(const std::vector<PlannedFile>& files, const std::vector<PlannedFile>& checkpoint,
+             int64_t checkpoints);
   // The path of one of them.
   std::filesystem::path file(const std::string& name) const;
-  // The space of the result is free for its files now.
+  // What was taken is free now for the last files of the run.
   void release_space() { reservation_.reset(); }
   void finish(RunState state);
 
@@ -48,6 +51,7 @@ class RunFolder {
   void refuse_earlier_run() const;
 
   std::filesystem::path folder_;
+  bool resume_ = false;
   std::unique_ptr<FolderLock> lock_;
   std::vector<std::string> earlier_;  // files of the run before, by the manifest
   std::string earlier_state_;

@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+
 #include "io/atomic_file.h"
+#include "plan/fit.h"
 #include "plan/plan_json.h"
 #include "recipe/write.h"
-#include "train/adapter_files.h"
-#include "train/output.h"
 
 namespace snug {
 namespace {
@@ -29,16 +30,72 @@ Json evaluations_json(const TrainSummary& summary) {
 }  // namespace
 
 void RunOutput::begin(const Plan& plan) {
+  identity_ = identity_of(inputs_);
+  if (inputs_.resume) {
+    require_same_inputs(identity_, *inputs_.resume);
+  }
   std::vector<PlannedFile> files = {
       {kRecipe, kSmallFileBytes}, {kPlan, kSmallFileBytes}, {kMetrics, kSmallFileBytes}};
-  std::vector<PlannedFile> result =
-      inputs_.recipe.lora ? adapter_files(plan) : model_files(plan, inputs_.model.folder);
+  std::vector<PlannedFile> result = result_files(plan, inputs_);
   files.insert(files.end(), result.begin(), result.end());
   files.push_back({kSummary, kSmallFileBytes});
-  folder_.begin(files);
+  const TrainingSection& training = inputs_.recipe.training;
+  // Those that are kept, and the one that is being written. A run that is stopped writes one in any case.
+  int64_t checkpoints = training.save_strategy == SaveStrategy::no ? 1 : training.save_total_limit + 1;
+  checkpoints += training.load_best_model_at_end ? 1 : 0;
+  folder_.begin(files, checkpoint_files(plan, inputs_), checkpoints);
   write_file_atomically(folder_.file(kRecipe), recipe_to_yaml(inputs_.recipe));
   write_file_atomically(folder_.file(kPlan), plan_to_json(plan).dump(2) + "\n");
-  metrics_.emplace(folder_.file(kMetrics));
+  metrics_.emplace(folder_.file(kMetrics), inputs_.resume ? inputs_.resume->metrics : "");
+  if (inputs_.resume) {
+    last_checkpoint_ = inputs_.resume->folder;
+  }
+}
+
+std::string RunOutput::save_checkpoint(Executor& executor, const RunProgress& progress, int64_t total_steps,
+                                       bool is_last) {
+  if (is_last) {
+    folder_.release_space();
+  }
+  DeviceReader reader(executor);
+  ResumePoint point{.folder = {},
+                    .recipe = inputs_.recipe,
+                    .identity = identity_,
+                    .total_steps = total_steps,
+                    .eval_sequences = evaluation_sequences(executor.plan()).value_or(0),
+                    .progress = progress,
+                    .metrics = metrics_->text()};
+  try {
+    last_checkpoint_ = write_checkpoint_folder(
+        folder_.path(), progress.steps,
+        [&](const std::filesystem::path& folder) { write_checkpoint_files(reader, inputs_, point, folder); });
+  } catch (const Error& error) {
+    return fmt::format("the checkpoint of step {} was not saved: {}{}", progress.steps, error.what(),
+                       last_checkpoint_.empty()
+                           ? std::string()
+                           : fmt::format("; {} is as it was", last_checkpoint_.filename().string()));
+  }
+  remove_old_checkpoints(progress);
+  return "";
+}
+
+void RunOutput::remove_old_checkpoints(const RunProgress& progress) const {
+  const TrainingSection& training = inputs_.recipe.training;
+  int64_t kept = 0;
+  for (const CheckpointFolder& checkpoint : find_checkpoints(folder_.path())) {
+    bool is_later =
+        checkpoint.step > progress.steps;  // of a run that was longer, before it was taken up here
+    bool is_best = training.load_best_model_at_end && progress.best && checkpoint.step == progress.best->step;
+    kept += is_later || is_best ? 0 : 1;
+    if (is_later || (!is_best && kept > training.save_total_limit)) {
+      remove_checkpoint(checkpoint.path);
+    }
+  }
+}
+
+std::filesystem::path RunOutput::checkpoint_of(int64_t step) const {
+  std::filesystem::path folder = folder_.path() / checkpoint_name(step);
+  return std::filesystem::exists(folder / kCheckpointManifest) ? folder : std::filesystem::path();
 }
 
 std::string RunOutput::append(const Json& row) {
@@ -64,11 +121,7 @@ std::string RunOutput::log_evaluation(const EvaluationMetrics& row) {
 void RunOutput::save_result(Executor& executor) {
   folder_.release_space();
   DeviceReader reader(executor);
-  if (inputs_.recipe.lora) {
-    save_adapter(reader, inputs_.recipe, inputs_.model.spec, folder_.path());
-  } else {
-    save_model(reader, inputs_.model.folder, folder_.path());
-  }
+  save_result_files(reader, inputs_, folder_.path());
 }
 
 void RunOutput::finish(const TrainSummary& summary, const Plan& plan) {
@@ -89,6 +142,7 @@ void RunOutput::finish(const TrainSummary& summary, const Plan& plan) {
                {"allocated_bytes", summary.allocated_bytes},
                {"peak_used_bytes", summary.peak_used_bytes},
                {"metrics_rows_lost", metrics_->rows_lost()},
+               {"checkpoint", summary.checkpoint.empty() ? Json() : Json(summary.checkpoint)},
                {"warnings", summary.warnings}};
   write_file_atomically(folder_.file(kSummary), json.dump(2) + "\n");
   bool whole = !summary.interrupted && summary.stopped_because.empty();

@@ -1,9 +1,11 @@
-// What a run leaves in its folder: the recipe, the plan, metrics as it goes, the result, and a summary.
+// What a run leaves in its folder: the recipe, the plan, metrics as it goes, checkpoints, the result, and a
+// summary.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "train/checkpoint.h"
 #include "train/metrics_file.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
@@ -15,11 +17,19 @@ class RunOutput {
   // All must outlive it.
   RunOutput(const TrainInputs& inputs, RunFolder& folder) : inputs_(inputs), folder_(folder) {}
 
-  // The folder is this run's from now on, with room for its result.
+  // The folder is this run's from now on, with room for its result and its checkpoints.
   void begin(const Plan& plan);
   // Each returns a warning, or "": metrics that cannot be written do not end a run.
   std::string log_step(const StepMetrics& row, int64_t tokens_so_far);
   std::string log_evaluation(const EvaluationMetrics& row);
+  // Likewise for a checkpoint; older ones go when it is there. The last one of a run may take the disk space
+  // that was kept for it.
+  std::string save_checkpoint(Executor& executor, const RunProgress& progress, int64_t total_steps,
+                              bool is_last);
+  // The newest one of this run, or "".
+  const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
+  // The one of this step, or "" if it is not kept.
+  std::filesystem::path checkpoint_of(int64_t step) const;
   // The adapter or the model.
   void save_result(Executor& executor);
   // Last: the summary, and the manifest's word that the run is over.
@@ -27,10 +37,13 @@ class RunOutput {
 
  private:
   std::string append(const Json& row);
+  void remove_old_checkpoints(const RunProgress& progress) const;
 
   const TrainInputs& inputs_;
   RunFolder& folder_;
   std::optional<MetricsFile> metrics_;
+  RunIdentity identity_;
+  std::filesystem::path last_checkpoint_;
 };
 
 }  // namespace snug

@@ -74,7 +74,13 @@ double StepRunner::loss_sum_and_reset() {
   return sum;
 }
 
-void StepRunner::enqueue_gradients(const std::vector<Batch>& micro_batches, int64_t step) {
+void StepRunner::go_on(int64_t steps, int64_t updates) {
+  steps_ = steps;
+  updates_ = updates;
+}
+
+bool StepRunner::enqueue_gradients(const std::vector<Batch>& micro_batches, int64_t step,
+                                   const std::function<bool()>& should_stop) {
   // Dividing by the targets of the whole effective batch makes the split into micro-batches invisible.
   float scale = 1.0F / static_cast<float>(targets_of(micro_batches));
   int64_t first_token = 0;
@@ -86,12 +92,16 @@ void StepRunner::enqueue_gradients(const std::vector<Batch>& micro_batches, int6
     }
   };
   for (const Batch& batch : micro_batches) {
+    if (should_stop && should_stop()) {
+      return false;
+    }
     seed_masks("random", first_token);
     seed_masks("source_random", first_source_token);
     run_micro_batch(kTrainPhase, batch, scale);
     first_token += batch.tokens();
     first_source_token += batch.source_tokens();
   }
+  return true;
 }
 
 double StepRunner::accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step) {
@@ -99,9 +109,12 @@ double StepRunner::accumulate_gradients(const std::vector<Batch>& micro_batches,
   return loss_sum_and_reset() / static_cast<double>(targets_of(micro_batches));
 }
 
-void StepRunner::enqueue_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps) {
+bool StepRunner::enqueue_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps,
+                              const std::function<bool()>& should_stop) {
   SNUG_CHECK(!history_full(), "the results of earlier steps were not taken");
-  enqueue_gradients(micro_batches, step);
+  if (!enqueue_gradients(micro_batches, step, should_stop)) {
+    return false;
+  }
   std::array<double, kHistorySteps> rates{};
   for (int64_t update = updates_; update < updates_ + kHistorySteps; ++update) {
     rates[static_cast<size_t>(update % kHistorySteps)] = learning_rate(training_, update, total_steps);
@@ -114,6 +127,7 @@ void StepRunner::enqueue_step(const std::vector<Batch>& micro_batches, int64_t s
   executor_.run(kUpdatePhase, {});
   pending_targets_.push_back(targets_of(micro_batches));
   ++steps_;
+  return true;
 }
 
 std::vector<StepResult> StepRunner::take_results() {

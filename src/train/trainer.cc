@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -13,6 +16,7 @@
 #include "data/batches/limits.h"
 #include "plan/fit.h"
 #include "recipe/scheduler_kwargs.h"
+#include "train/checkpoint.h"
 #include "train/finite.h"
 #include "train/loss_watch.h"
 #include "train/run_output.h"
@@ -69,14 +73,12 @@ class Trainer {
     output_.begin(executor_.plan());
     load();
     train_steps();
-    // What was learned is brought to the disk before anything else can end the run.
-    if (summary_.updates > 0) {
-      observer_.on_stage(fmt::format("saving to {}", folder_.string()));
-      output_.save_result(executor_);
-    }
     end_if_nothing_is_learned();
-    if (inputs_.data.eval && !summary_.interrupted && !evaluated_at_end()) {
-      evaluate();
+    if (!summary_.interrupted) {
+      end_run();
+    }
+    if (summary_.interrupted) {
+      save_checkpoint();
     }
     finish();
     return summary_;
@@ -86,60 +88,157 @@ class Trainer {
   void load() {
     auto seed = static_cast<uint64_t>(recipe_.training.seed);
     load_constants(executor_);
-    if (recipe_.model.from_scratch) {
+    bool in_checkpoint = inputs_.resume && !recipe_.lora;
+    if (recipe_.model.from_scratch && !in_checkpoint) {
       observer_.on_stage("making fresh weights");
       initialize_weights(executor_, inputs_.model.spec, seed);
-    } else {
+    } else if (!in_checkpoint) {
       SafetensorsSet files = SafetensorsSet::open(inputs_.model.folder);
       require_tensors(executor_.plan(), Role::base_weights, files, inputs_.model.folder);
       observer_.on_stage(fmt::format("loading weights, {}", format_bytes(files.total_bytes())));
       load_tensors(executor_, Role::base_weights, files);
     }
-    if (recipe_.lora) {
+    if (inputs_.resume) {
+      go_on(*inputs_.resume);
+    } else if (recipe_.lora) {
       initialize_adapters(executor_, seed);
     }
   }
 
+  void go_on(const ResumePoint& point) {
+    observer_.on_stage(fmt::format("going on from {}, step {}", point.folder.string(), point.progress.steps));
+    load_checkpoint(executor_, inputs_, point.folder);
+    static_cast<RunProgress&>(summary_) = point.progress;
+    watch_.recall(point.progress.watch);
+    runner_.go_on(summary_.steps, summary_.updates);
+    batches_.seek(std::min(summary_.steps, summary_.total_steps));
+    saved_step_ = summary_.steps;
+    seconds_before_ = summary_.seconds;
+  }
+
   void train_steps() {
-    Clock::time_point start = Clock::now();
-    waiting_since_ = start;
+    start_ = Clock::now();
+    waiting_since_ = start_;
+    saved_at_ = start_;
     summary_.interrupted = observer_.should_stop();
+    if (inputs_.resume && is_evaluation_due() && !evaluated_at_end()) {  // it was broken off
+      evaluate();
+    }
     while (!summary_.interrupted && watch_.reason_to_stop().empty()) {
+      double epoch_before = batches_.epoch();
       std::vector<Batch> step = batches_.next_step();
       if (step.empty()) {
         break;
       }
-      enqueue(step);
-      summary_.interrupted = observer_.should_stop();
-      bool evaluation_due = inputs_.data.eval && is_multiple(summary_.steps, recipe_.training.eval_steps);
-      if (results_due() || evaluation_due) {
-        record_results();
-        summary_.seconds = seconds_since(start);
+      if (!enqueue(step)) {
+        summary_.interrupted = true;
+        break;
       }
-      if (evaluation_due && !summary_.interrupted && watch_.reason_to_stop().empty()) {
+      bool evaluation_due = is_evaluation_due();
+      bool checkpoint_due = is_checkpoint_due(epoch_before);
+      if (results_due() || evaluation_due || checkpoint_due) {
+        record_results();
+      }
+      if (evaluation_due && watch_.reason_to_stop().empty()) {
         evaluate();
-        waiting_since_ = Clock::now();
+      }
+      if (checkpoint_due && !summary_.interrupted && watch_.reason_to_stop().empty()) {
+        save_checkpoint();
       }
     }
     if (!waiting_.empty()) {
       record_results();
-      summary_.seconds = seconds_since(start);
     }
   }
 
-  static bool is_multiple(int64_t step, int64_t of) { return of > 0 && step % of == 0; }
+  // All steps are done.
+  void end_run() {
+    // What was learned is brought to the disk before anything else can end the run.
+    save_result();
+    SaveStrategy strategy = recipe_.training.save_strategy;
+    if (strategy != SaveStrategy::no && strategy != SaveStrategy::best) {
+      save_checkpoint();
+    }
+    if (inputs_.data.eval && !evaluated_at_end()) {
+      evaluate();
+    }
+    if (recipe_.training.load_best_model_at_end && !summary_.interrupted) {
+      take_best();
+    }
+  }
+
+  void save_result() {
+    observer_.on_stage(fmt::format("saving to {}", folder_.string()));
+    output_.save_result(executor_);
+  }
+
+  void take_best() {
+    if (!summary_.best || summary_.best->step == summary_.steps) {
+      return;
+    }
+    std::filesystem::path best = output_.checkpoint_of(summary_.best->step);
+    if (best.empty()) {
+      warn(fmt::format(
+          "the best evaluation was that of step {}, of which there is no checkpoint: the result is "
+          "the last step's. training.save_strategy: best keeps one",
+          summary_.best->step));
+      return;
+    }
+    observer_.on_stage(fmt::format("taking {}, the best evaluation", best.filename().string()));
+    load_checkpoint(executor_, inputs_, best);
+    save_result();
+  }
+
+  bool is_evaluation_due() const {
+    return inputs_.data.eval && is_multiple(summary_.steps, recipe_.training.eval_steps);
+  }
+
+  bool is_checkpoint_due(double epoch_before) const {
+    switch (recipe_.training.save_strategy) {
+      case SaveStrategy::steps:
+        return is_multiple(summary_.steps, recipe_.training.save_steps);
+      case SaveStrategy::epoch:
+        return std::floor(batches_.epoch()) > std::floor(epoch_before);
+      case SaveStrategy::minutes:
+        return seconds_since(saved_at_) >= 60 * recipe_.training.save_minutes;
+      case SaveStrategy::best:  // where it is evaluated
+      case SaveStrategy::no:
+        return false;
+    }
+    return false;
+  }
+
+  // Unless there is one of this step. Results must have been recorded.
+  void save_checkpoint() {
+    if (summary_.updates == 0 || saved_step_ == summary_.steps) {
+      return;
+    }
+    observer_.on_stage(fmt::format("saving {}", checkpoint_name(summary_.steps)));
+    summary_.watch = watch_.memory();
+    bool is_last = summary_.interrupted || summary_.steps >= summary_.total_steps;
+    warn(output_.save_checkpoint(executor_, summary_, summary_.total_steps, is_last));
+    saved_step_ = summary_.steps;
+    saved_at_ = Clock::now();
+    waiting_since_ = saved_at_;
+  }
+
+  static bool is_multiple(int64_t step, int64_t of) { return of > 0 && step > 0 && step % of == 0; }
 
   // Reading results makes the host wait for a card, so it is done for the steps that are logged.
   bool results_due() const {
     return !executor_.runs_ahead() || runner_.history_full() || is_logged(summary_.steps);
   }
   bool is_logged(int64_t step) const {
-    return step == 1 || step == summary_.total_steps || (summary_.interrupted && step == summary_.steps) ||
-           is_multiple(step, recipe_.logging.logging_steps);
+    return step == 1 || step == summary_.total_steps || is_multiple(step, recipe_.logging.logging_steps);
   }
 
-  void enqueue(const std::vector<Batch>& step) {
-    runner_.enqueue_step(step, summary_.steps, summary_.total_steps);
+  // False if the run is to stop: the step is dropped then.
+  bool enqueue(const std::vector<Batch>& step) {
+    bool whole = runner_.enqueue_step(step, summary_.steps, summary_.total_steps,
+                                      [&] { return observer_.should_stop(); });
+    if (!whole) {
+      return false;
+    }
     StepMetrics row;
     row.step = ++summary_.steps;
     row.total_steps = summary_.total_steps;
@@ -148,6 +247,13 @@ class Trainer {
       row.tokens += batch.tokens() + batch.source_tokens();
     }
     waiting_.push_back(row);
+    // The device has this step to do while the host makes the next one; further ahead, a signal would have to
+    // wait for steps that nobody can call back.
+    if (step_before_) {
+      executor_.backend().wait_for(*step_before_);
+    }
+    step_before_ = executor_.backend().mark();
+    return true;
   }
 
   // Waits for the steps enqueued so far. Each is said to have taken its share of the time.
@@ -164,6 +270,7 @@ class Trainer {
     }
     waiting_.clear();
     waiting_since_ = Clock::now();
+    summary_.seconds = seconds_before_ + seconds_since(start_);
   }
 
   void record(StepMetrics& row) {
@@ -198,8 +305,16 @@ class Trainer {
     }
     row.step = summary_.steps;
     summary_.evaluations.push_back(row);
+    bool is_best = !summary_.best || row.loss < summary_.best->value;
+    if (is_best) {
+      summary_.best = {.step = row.step, .value = row.loss};
+    }
     warn(output_.log_evaluation(row));
     observer_.on_evaluation(row);
+    if (is_best && recipe_.training.save_strategy == SaveStrategy::best) {
+      save_checkpoint();
+    }
+    waiting_since_ = Clock::now();
   }
 
   bool evaluated_at_end() const {
@@ -212,6 +327,7 @@ class Trainer {
     }
     summary_.allocated_bytes = executor_.allocated_bytes();
     summary_.peak_used_bytes = executor_.touched_bytes();
+    summary_.checkpoint = output_.last_checkpoint().string();
     output_.finish(summary_, executor_.plan());
   }
 
@@ -231,12 +347,18 @@ class Trainer {
               : explain_first_loss(inputs_)));
     }
     summary_.stopped_because = reason;
+    std::string kept;
+    if (output_.last_checkpoint().empty()) {
+      save_result();
+      kept = fmt::format("What the {} updates before it learned is in {}; test it before you use it",
+                         summary_.updates, folder_.string());
+    } else {
+      kept = fmt::format("The last good checkpoint is {}", output_.last_checkpoint().string());
+    }
     finish();
-    throw bad_input(
-        fmt::format("{}: training has diverged. Lower training.learning_rate (now {}), or lengthen the "
-                    "warm-up. What the {} "
-                    "updates before it learned is in {}; test it before you use it",
-                    reason, recipe_.training.learning_rate, summary_.updates, folder_.string()));
+    throw bad_input(fmt::format(
+        "{}: training has diverged. Lower training.learning_rate (now {}), or lengthen the warm-up. {}",
+        reason, recipe_.training.learning_rate, kept));
   }
 
   const TrainInputs& inputs_;
@@ -249,8 +371,13 @@ class Trainer {
   LossWatch watch_;
   BatchSequence batches_;
   TrainSummary summary_;
-  std::vector<StepMetrics> waiting_;  // for their results
+  std::vector<StepMetrics> waiting_;     // for their results
+  std::optional<uint64_t> step_before_;  // a mark
+  int64_t saved_step_ = 0;               // of the newest checkpoint
+  double seconds_before_ = 0;            // of the run's earlier parts
+  Clock::time_point start_;
   Clock::time_point waiting_since_;
+  Clock::time_point saved_at_;
 };
 
 }  // namespace
@@ -264,7 +391,7 @@ DataModel data_model(const LocatedModel& model) {
 }
 
 TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, const DataObserver& observer) {
-  return {recipe, model, load_run_data(recipe, data_model(model), observer)};
+  return {.recipe = recipe, .model = model, .data = load_run_data(recipe, data_model(model), observer)};
 }
 
 TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "model/locate.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer/tokenizer.h"
+#include "train/resume_point.h"
 #include "train/run_progress.h"
 
 namespace snug {
@@ -38,6 +40,7 @@ struct TrainSummary : RunProgress {
   int64_t allocated_bytes = 0;
   int64_t peak_used_bytes = 0;
   bool interrupted = false;
+  std::string checkpoint;       // the newest one's folder, or ""
   std::string stopped_because;  // "" unless there was nothing to be learned any more
 };
 
@@ -49,7 +52,8 @@ class TrainObserver {
   virtual void on_step(const StepMetrics& metrics) = 0;
   virtual void on_evaluation(const EvaluationMetrics& metrics) = 0;
   virtual void on_warning(const std::string& text) = 0;
-  virtual bool should_stop() = 0;  // asked after each step: finish the run early, keeping what was learned
+  // Asked often: the step in progress is dropped, and what was learned before is kept in a checkpoint.
+  virtual bool should_stop() = 0;
 };
 
 class RunFolder;
@@ -59,6 +63,7 @@ struct TrainInputs {
   Recipe recipe;
   LocatedModel model;
   RunData data;
+  std::optional<ResumePoint> resume = std::nullopt;  // a run that is gone on with
 };
 
 // What the data must know of a model.
@@ -67,8 +72,8 @@ DataModel data_model(const LocatedModel& model);
 TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, const DataObserver& observer);
 
 // Trains by `plan`, which must be of the same recipe and must fit. Writes the adapter (or the model),
-// recipe.yml, plan.json, metrics.jsonl and summary.json to `folder`. Throws bad_input if nothing can be
-// learned; what was learned before is saved then.
+// checkpoints, recipe.yml, plan.json, metrics.jsonl and summary.json to `folder`. Throws bad_input if nothing
+// can be learned; what was learned before is saved then.
 TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer,
                    RunFolder& folder);
 
@@ -84,7 +89,12 @@ struct StepResult {
 class StepRunner {
  public:
   StepRunner(Executor& executor, const TrainingSection& training);
-  void enqueue_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
+  // Goes on where an earlier part of the run ended; the device's state is that of its end.
+  void go_on(int64_t steps, int64_t updates);
+
+  // `should_stop` is asked before each micro-batch; false if it said yes, and the step was dropped.
+  bool enqueue_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps,
+                    const std::function<bool()>& should_stop = {});
   // Of all steps since the last call, in order; waits for them.
   std::vector<StepResult> take_results();
   // No step may be enqueued before the results are taken.
@@ -102,7 +112,8 @@ class StepRunner {
 
  private:
   double loss_sum_and_reset();
-  void enqueue_gradients(const std::vector<Batch>& micro_batches, int64_t step);
+  bool enqueue_gradients(const std::vector<Batch>& micro_batches, int64_t step,
+                         const std::function<bool()>& should_stop = {});
   void run_micro_batch(std::string_view phase, const Batch& batch, float scale);
 
   Executor& executor_;

@@ -40,7 +40,9 @@ class Ending : public testing::Test {
   void expect_saved() const {
     Json summary = read_json(run_file("summary.json"));
     EXPECT_GT(summary["updates"].get<int64_t>(), 0);
-    CommandResult text = run_snug({"generate", source_path("models/tiny-story"), "--adapter", path("run"),
+    bool has_result = std::filesystem::exists(run_file("adapter_config.json"));
+    std::string adapter = has_result ? path("run") : summary["checkpoint"].get<std::string>();
+    CommandResult text = run_snug({"generate", source_path("models/tiny-story"), "--adapter", adapter,
                                    "--prompt", "Log: fox", "--max-new-tokens", "1"});
     EXPECT_EQ(text.exit_code, 0) << text.errors;
   }
@@ -116,7 +118,7 @@ TEST_F(Ending, AReaderThatGoesAwayDoesNotEndTheRun) {
 // Standard output is a file that has reached the limit on files.
 TEST_F(Ending, OutputBeyondTheLimitOnFilesDoesNotEndTheRun) {
   ChildSnug child(arguments({"training.max_steps=3"}), path("log"), [] {
-    constexpr off_t kLimit = 2 << 20;
+    constexpr off_t kLimit = 8 << 20;  // more than the largest file of a checkpoint
     rlimit limit{.rlim_cur = kLimit, .rlim_max = kLimit};
     bool ready = ftruncate(1, kLimit) == 0 && lseek(1, 0, SEEK_END) == kLimit;
     setrlimit(RLIMIT_FSIZE, &limit);
@@ -162,7 +164,7 @@ TEST_F(FullDisk, IsKnownBeforeTheFirstStep) {
 }
 
 TEST_F(FullDisk, ThatFillsWhileTheRunGoesOnLeavesRoomForTheResult) {
-  mount_disk("3m");
+  mount_disk("40m");
   if (!mounted_) {
     return;
   }

@@ -46,12 +46,12 @@ class OutputFolder : public testing::Test {
 
 TEST_F(OutputFolder, ASecondRunIsRefusedUnlessItMayOverwrite) {
   ASSERT_EQ(train().exit_code, 0);
-  EXPECT_EQ(names(),
-            (std::set<std::string>{"recipe.yml", "plan.json", "metrics.jsonl", "summary.json",
-                                   "manifest.json", "adapter_config.json", "adapter_model.safetensors"}));
+  EXPECT_EQ(names(), (std::set<std::string>{"recipe.yml", "plan.json", "metrics.jsonl", "summary.json",
+                                            "manifest.json", "adapter_config.json",
+                                            "adapter_model.safetensors", "checkpoint-1"}));
   Json manifest = read_json(run_file("manifest.json"));
   EXPECT_EQ(manifest["state"], "complete");
-  EXPECT_EQ(manifest["files"].size() + 1, names().size());
+  EXPECT_EQ(manifest["files"].size() + 2, names().size());  // itself, and the checkpoint, which has its own
   std::string before = read_text_file(run_file("recipe.yml"));
   write_file_atomically(run_file("notes.txt"), "mine");
 

@@ -80,6 +80,11 @@ training:
   seed: 7
   group_by_length: false
   eval_steps: 50
+  save_strategy: minutes
+  save_steps: 70
+  save_minutes: 2.5
+  save_total_limit: 3
+  load_best_model_at_end: true
   optimizer_states: bf16
 memory:
   limit: 22.3GiB
@@ -137,6 +142,11 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.training.max_grad_norm, 0);
   EXPECT_EQ(recipe.training.seed, 7);
   EXPECT_EQ(recipe.training.eval_steps, 50);
+  EXPECT_EQ(recipe.training.save_strategy, SaveStrategy::minutes);
+  EXPECT_EQ(recipe.training.save_steps, 70);
+  EXPECT_EQ(recipe.training.save_minutes, 2.5);
+  EXPECT_EQ(recipe.training.save_total_limit, 3);
+  EXPECT_TRUE(recipe.training.load_best_model_at_end);
   EXPECT_EQ(recipe.training.optimizer_states, DType::bf16);
   EXPECT_EQ(recipe.memory.limit_bytes, 23944442675);  // 22.3 * 2^30, rounded
   EXPECT_EQ(recipe.memory.recompute,

@@ -40,12 +40,7 @@ class ChildSnug {
       _exit(127);
     }
   }
-  ~ChildSnug() {
-    if (child_ > 0) {
-      kill(child_, SIGKILL);
-      waitpid(child_, nullptr, 0);
-    }
-  }
+  ~ChildSnug() { kill_now(); }
   ChildSnug(const ChildSnug&) = delete;
   ChildSnug& operator=(const ChildSnug&) = delete;
 
@@ -53,6 +48,13 @@ class ChildSnug {
   void send(int signal_number) const {
     ASSERT_GT(child_, 0) << "the child has ended already\n" << output();
     kill(child_, signal_number);
+  }
+  void kill_now() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+      child_ = -1;
+    }
   }
   std::string output() const { return read_text_file(log_); }
 
