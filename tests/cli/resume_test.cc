@@ -77,6 +77,7 @@ class Resume : public testing::Test {
 
 struct Experiment {
   const char* name;
+  int kills;
   std::vector<std::string> settings;
 };
 
@@ -94,7 +95,7 @@ TEST_P(Killed, EndsLikeARunThatNeverStopped) {
   std::uniform_real_distribution<double> share(0.1, 0.9);
   std::vector<std::string> all = arguments("killed", settings);
   all.emplace_back("--resume");
-  for (int kill_number = 0; kill_number < 4; ++kill_number) {
+  for (int kill_number = 0; kill_number < GetParam().kills; ++kill_number) {
     ChildSnug child(all, path("log"));
     std::this_thread::sleep_for(whole_seconds * share(random));
     child.kill_now();
@@ -107,17 +108,31 @@ TEST_P(Killed, EndsLikeARunThatNeverStopped) {
   }
 }
 
+std::string experiment_name(const testing::TestParamInfo<Experiment>& given) {
+  return given.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Experiments, Killed,
+                         testing::Values(Experiment{"lora_bf16_dropout", 2, {"lora.lora_dropout=0.1"}},
+                                         Experiment{"full_fp32_packed",
+                                                    2,
+                                                    {"lora=null", "model.dtype=fp32", "data.packing=true",
+                                                     "training.learning_rate=1e-4"}}),
+                         experiment_name);
+
 INSTANTIATE_TEST_SUITE_P(
-    Experiments, Killed,
+    SlowExperiments, Killed,
     testing::Values(
-        Experiment{"lora_bf16_dropout", {"lora.lora_dropout=0.1"}},
-        Experiment{"lora_fp32_packed", {"model.dtype=fp32", "data.packing=true"}},
-        Experiment{"full_fp32", {"lora=null", "model.dtype=fp32", "training.learning_rate=1e-4"}},
+        Experiment{"lora_bf16_dropout", 10, {"lora.lora_dropout=0.1"}},
+        Experiment{"lora_fp32_packed", 10, {"model.dtype=fp32", "data.packing=true"}},
+        Experiment{"full_fp32", 10, {"lora=null", "model.dtype=fp32", "training.learning_rate=1e-4"}},
         Experiment{"full_bf16_packed_dropout",
+                   10,
                    {"lora=null", "data.packing=true", "model.dropout=0.1", "training.learning_rate=1e-4"}},
         Experiment{"full_bf16_states",
+                   10,
                    {"lora=null", "training.optimizer_states=bf16", "training.learning_rate=1e-4"}}),
-    [](const auto& given) { return given.param.name; });
+    experiment_name);
 
 TEST_F(Resume, AfterASignalTheStepInProgressIsDroppedAndDoneAgain) {
   ASSERT_EQ(train("whole", {}).exit_code, 0);
