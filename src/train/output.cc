@@ -39,11 +39,12 @@ std::string hugging_face_name(DType dtype) {
 
 }  // namespace
 
-void save_model(Executor& executor, const std::filesystem::path& source,
-                const std::filesystem::path& folder) {
+void save_model(Executor& executor, const std::filesystem::path& source, const std::filesystem::path& folder,
+                const BytesObserver& observer) {
   std::vector<StoredTensor> tensors = stored_tensors(executor.plan(), Role::base_weights, false);
+  TensorSaver saver(executor, tensors, observer);
   write_shards(folder, entries_of(tensors),
-               [&](size_t i, SafetensorsWriter& writer) { save_tensor(executor, tensors[i], writer); });
+               [&](size_t tensor, SafetensorsWriter& writer) { saver.save(tensor, writer); });
   Json config = read_json(source / kModelConfig);
   const PhasePlan& load = executor.plan().phase(kLoadPhase);
   auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(),

@@ -61,12 +61,12 @@ std::string RunOutput::log_evaluation(const EvaluationMetrics& row) {
   return append({{"step", row.step}, {"eval_loss", row.loss}, {"eval_targets", row.targets}});
 }
 
-void RunOutput::save_result(Executor& executor) {
+void RunOutput::save_result(Executor& executor, const BytesObserver& observer) {
   folder_.release_space();
   if (inputs_.recipe.lora) {
-    save_adapter(executor, inputs_.recipe, inputs_.model.spec, folder_.path());
+    save_adapter(executor, inputs_.recipe, inputs_.model.spec, folder_.path(), observer);
   } else {
-    save_model(executor, inputs_.model.folder, folder_.path());
+    save_model(executor, inputs_.model.folder, folder_.path(), observer);
   }
 }
 

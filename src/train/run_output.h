@@ -7,6 +7,7 @@
 #include "train/metrics_file.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
+#include "train/weights.h"
 
 namespace snug {
 
@@ -21,7 +22,7 @@ class RunOutput {
   std::string log_step(const StepMetrics& row, int64_t tokens_so_far);
   std::string log_evaluation(const EvaluationMetrics& row);
   // The adapter or the model.
-  void save_result(Executor& executor);
+  void save_result(Executor& executor, const BytesObserver& observer);
   // Last: the summary, and the manifest's word that the run is over.
   void finish(const TrainSummary& summary, const Plan& plan);
 

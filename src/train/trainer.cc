@@ -1,9 +1,9 @@
 // The loop around the steps.
 #include "train/trainer.h"
-#include "train/adapter_files.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/bytes.h"
@@ -72,7 +72,7 @@ class Trainer {
     // What was learned is brought to the disk before anything else can end the run.
     if (summary_.updates > 0) {
       observer_.on_stage(fmt::format("saving to {}", folder_.string()));
-      output_.save_result(executor_);
+      output_.save_result(executor_, progress_of("saving"));
     }
     end_if_nothing_is_learned();
     if (inputs_.data.eval && !summary_.interrupted && !evaluated_at_end()) {
@@ -93,11 +93,15 @@ class Trainer {
       SafetensorsSet files = SafetensorsSet::open(inputs_.model.folder);
       require_tensors(executor_.plan(), Role::base_weights, files, inputs_.model.folder);
       observer_.on_stage(fmt::format("loading weights, {}", format_bytes(files.total_bytes())));
-      load_tensors(executor_, Role::base_weights, files);
+      load_tensors(executor_, Role::base_weights, files, progress_of("loading weights"));
     }
     if (recipe_.lora) {
       initialize_adapters(executor_, seed);
     }
+  }
+
+  BytesObserver progress_of(const char* what) {
+    return [this, what](int64_t done, int64_t total) { observer_.on_progress({what, done, total}); };
   }
 
   void train_steps() {
@@ -150,16 +154,20 @@ class Trainer {
     waiting_.push_back(row);
   }
 
-  // Waits for the steps enqueued so far. Each is said to have taken its share of the time.
+  // Waits for the steps enqueued so far. Each is said to have taken its share of the time, by its tokens.
   void record_results() {
     std::vector<StepResult> results = runner_.take_results();
-    double seconds = seconds_since(waiting_since_) / static_cast<double>(results.size());
+    double tokens = 0;
+    for (const StepMetrics& row : waiting_) {
+      tokens += static_cast<double>(row.tokens);
+    }
+    double seconds_per_token = seconds_since(waiting_since_) / std::max(tokens, 1.0);
     for (size_t i = 0; i < results.size(); ++i) {
       StepMetrics& row = waiting_[i];
       row.loss = results[i].loss;
       row.gradient_norm = results[i].gradient_norm;
       row.learning_rate = results[i].learning_rate;
-      row.seconds = seconds;
+      row.seconds = seconds_per_token * static_cast<double>(row.tokens);
       record(row);
     }
     waiting_.clear();
@@ -190,8 +198,11 @@ class Trainer {
 
   void evaluate() {
     int64_t sequences = evaluation_sequences(executor_.plan()).value();
-    EvaluationMetrics row = runner_.evaluate(*inputs_.data.eval, evaluation_batches(sequences),
-                                             [&] { return observer_.should_stop(); });
+    EvaluationMetrics row =
+        runner_.evaluate(*inputs_.data.eval, evaluation_batches(sequences), [&](int64_t done, int64_t total) {
+          observer_.on_progress({"evaluating", done, total});
+          return !observer_.should_stop();
+        });
     if (!row.complete) {
       summary_.interrupted = true;
       return;
