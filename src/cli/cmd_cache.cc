@@ -146,9 +146,8 @@ void add_cache_command(CLI::App& app, Action& action) {
       ->needs(clear);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(
-      "\nCaches go by themselves when tokens are made beside them: after 30 days without use, and the "
-      "longest\n"
-      "unused ones where a folder holds more than 50 GB.\n"
+      "\nCaches go by themselves when tokens are made beside them: after 30 days without\n"
+      "use, and the longest unused ones where a folder holds more than 50 GB.\n"
       "\nExamples:\n  snug cache recipes/ship_log.yml\n"
       "  snug cache data --clear --unused-days 7");
   command->callback([arguments, &action] { action = [arguments] { return cache_command(*arguments); }; });

@@ -266,9 +266,8 @@ void add_generate_command(CLI::App& app, Action& action) {
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(
       "\nExamples:\n  snug generate models/tiny-story --prompt \"Once upon a time\"\n"
-      "  snug generate models/tiny-story --adapter runs/ship_log --chat --prompt \"Log: fox, river, "
-      "lantern\" \\\n"
-      "      --temperature 0.8 --top-p 0.95 --seed 7");
+      "  snug generate models/tiny-story --adapter runs/ship_log --chat \\\n"
+      "      --prompt \"Log: fox, river, lantern\" --temperature 0.8 --top-p 0.95 --seed 7");
   command->callback([arguments, &action] { action = [arguments] { return generate_command(*arguments); }; });
 }
 

@@ -85,12 +85,12 @@ void add_plan_command(CLI::App& app, Action& action) {
                     "Read the data too, and plan for the longest batch that it can make, as train does");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
-      "\nNeeds the recipe and the model's config.json; no weights, no data. Every sequence is then as long "
-      "as\n"
-      "data.max_length allows; with --data, as long as the data's are.\n"
+      "\nNeeds the recipe and the model's config.json; no weights, no data. Every\n"
+      "sequence is then as long as data.max_length allows; with --data, as long as\n"
+      "the data's are.\n"
       "Exit code 0: it fits; 3: it does not.\n"
-      "Every build plans for a card (--device cuda), with or without one, to the byte of the arena that a\n"
-      "card gets; say how much memory it has with --memory.\n"
+      "Every build plans for a card (--device cuda), with or without one, to the byte\n"
+      "of the arena that a card gets; say how much memory it has with --memory.\n"
       "\nExamples:\n  snug plan recipes/ship_log.yml --memory 64MB\n"
       "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json\n"
       "  snug plan recipes/ship_log.yml --device cuda --memory 24GB");

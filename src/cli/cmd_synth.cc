@@ -10,7 +10,7 @@
 #include "io/atomic_file.h"
 #include "model/catalogue.h"
 #include "model/locate.h"
-#include "report/terminal.h"
+#include "report/work_line.h"
 #include "train/synth.h"
 
 namespace snug {
@@ -38,13 +38,16 @@ int synth_command(const SynthArguments& arguments) {
   if (std::filesystem::exists(std::filesystem::path(arguments.folder) / "config.json")) {
     throw bad_input(fmt::format("{}: there is a model already; choose an empty folder", arguments.folder));
   }
-  bool live = Style::for_stderr().enabled();
-  write_synthetic_model(options, arguments.folder, [&](int64_t written, int64_t total) {
-    if (live) {
-      fmt::print(stderr, "\r  {} of {}\x1b[K{}", format_bytes(written), format_bytes(total),
-                 written == total ? "\n" : "");
-    }
-  });
+  {
+    LiveLine live(stderr);
+    WorkLine progress(live, stderr);
+    write_synthetic_model(options, arguments.folder, [&](int64_t written, int64_t total) {
+      progress.show({.what = "writing",
+                     .done = written,
+                     .total = total,
+                     .detail = fmt::format("{} of {}", format_bytes(written), format_bytes(total))});
+    });
+  }
   fmt::print("  {} with random weights is in {}\n", arguments.model, arguments.folder);
   return kExitOk;
 }
@@ -60,8 +63,8 @@ void add_synth_command(CLI::App& app, Action& action) {
   command->add_option("--seed", arguments->seed, "Of the random weights");
   command->add_option("--dtype", arguments->dtype, "fp32, bf16 or fp16");
   command->footer(
-      "\nTries a machine at the real size before anything is downloaded; the folder has a byte-level "
-      "tokenizer.\n"
+      "\nTries a machine at the real size before anything is downloaded; the folder has\n"
+      "a byte-level tokenizer.\n"
       "\nExample:\n  snug synth HuggingFaceTB/SmolLM2-135M /tmp/smol && snug inspect /tmp/smol");
   command->callback([arguments, &action] { action = [arguments] { return synth_command(*arguments); }; });
 }

@@ -12,6 +12,7 @@
 #include "io/json.h"
 #include "io/printable.h"
 #include "model/locate.h"
+#include "report/layout.h"
 #include "report/terminal.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -53,7 +54,7 @@ std::string coloured(const Style& style, const std::string& text, size_t index, 
 
 void print_tokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, size_t text_bytes) {
   Style style = Style::for_stdout();
-  if (style.enabled()) {
+  if (style.coloured()) {
     std::string line;
     for (size_t i = 0; i < ids.size(); ++i) {
       line += coloured(style, printable(tokenizer.piece(ids[i])), i, tokenizer.is_special(ids[i]));

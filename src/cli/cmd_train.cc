@@ -21,6 +21,7 @@
 #include "report/console.h"
 #include "report/data_progress.h"
 #include "report/data_report.h"
+#include "report/layout.h"
 #include "report/plan_report.h"
 #include "report/progress.h"
 #include "train/checkpoint.h"
@@ -30,9 +31,12 @@ namespace snug {
 namespace {
 
 void print_data(const RunData& data, const DataSection& section, const Style& style) {
-  say(fmt::format("  {}    {}\n", style.dim("data"), printable_lines(describe(data.train))));
+  auto say_line = [&](const char* label, const Dataset& dataset) {
+    say(fit_lines(fmt::format("  {}    {}\n", style.dim(label), printable_lines(describe(dataset))), style));
+  };
+  say_line("data", data.train);
   if (data.eval) {
-    say(fmt::format("  {}    {}\n", style.dim("eval"), printable_lines(describe(*data.eval))));
+    say_line("eval", *data.eval);
   }
   say(data_warning_lines(data, section, style));
 }
@@ -149,11 +153,12 @@ void add_train_command(CLI::App& app, Action& action) {
       ->expected(0, 1)
       ->type_name("[CHECKPOINT]");
   command->footer(
-      "\nCtrl-C (SIGINT, SIGTERM, SIGHUP, SIGUSR1) drops the step in progress, saves a checkpoint and ends "
-      "the\n"
-      "run: exit code 4. A second one ends it at once, with the last checkpoint as it was.\n"
+      "\nCtrl-C (SIGINT, SIGTERM, SIGHUP, SIGUSR1) drops the step in progress, saves a\n"
+      "checkpoint and ends the run: exit code 4. A second one ends it at once, with the\n"
+      "last checkpoint as it was.\n"
       "\nExamples:\n  snug train recipes/ship_log.yml\n"
-      "  snug train recipes/ship_log.yml --memory 2GB --set training.max_steps=20 --set output_dir=runs/try");
+      "  snug train recipes/ship_log.yml --memory 2GB \\\n"
+      "      --set training.max_steps=20 --set output_dir=runs/try");
   command->callback([options, &action] { action = [options] { return train_command(*options); }; });
 }
 

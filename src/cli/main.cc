@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <sstream>
 #include <vector>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "cli/version.h"
 #include "io/printable.h"
 #include "report/console.h"
+#include "report/layout.h"
 #include "report/terminal.h"
 
 namespace {
@@ -24,13 +26,15 @@ constexpr const char* kDescription =
 
 constexpr const char* kFooter =
     "\nExamples:\n"
-    "  snug inspect models/tiny-story --rank 16     what a model is, to the parameter\n"
-    "  snug plan recipes/ship_log.yml               every byte, before anything is loaded\n"
-    "  snug plan recipes/ship_log.yml --memory 24GB does it fit? (exit code 3: no)\n"
+    "  snug inspect models/tiny-story          what a model is, to the parameter\n"
+    "  snug plan recipes/ship_log.yml          every byte, before anything is loaded\n"
+    "  snug plan recipes/ship_log.yml --memory 24GB\n"
+    "                                          does it fit? (exit code 3: no)\n"
     "  snug train recipes/ship_log.yml --set training.learning_rate=1e-4\n"
-    "  snug generate models/tiny-story --adapter runs/ship_log --prompt \"Log: fox, river, lantern\"\n"
-    "\nExit codes: 0 fine, 1 the machine failed (disk full, no permission), 2 bad input, 3 does not fit,\n"
-    "4 stopped by a signal, with what was learned saved.";
+    "  snug generate models/tiny-story --adapter runs/ship_log \\\n"
+    "      --prompt \"Log: fox, river, lantern\"\n"
+    "\nExit codes: 0 fine, 1 the machine failed (disk full, no permission),\n"
+    "2 bad input, 3 does not fit, 4 stopped by a signal, with what was learned saved.";
 
 bool processor_is_supported() {
 #if defined(__x86_64__)
@@ -41,8 +45,9 @@ bool processor_is_supported() {
 }
 
 int report_error(const std::string& message, int code) {
-  snug::say(fmt::format("{} {}\n", snug::Style::for_stderr().bad("error:"), snug::printable_lines(message)),
-            stderr);
+  snug::Style style = snug::Style::for_stderr();
+  std::string text = fmt::format("{} {}\n", style.bad("error:"), snug::printable_lines(message));
+  snug::say(snug::fit_lines(text, style), stderr);
   return code;
 }
 
@@ -86,7 +91,7 @@ int run(int argc, char** argv) {
   snug::add_cache_command(app, action);
   snug::add_docs_command(app, action);
   if (argc < 2) {
-    fmt::print("{}", app.help());
+    snug::say(snug::fit_lines(app.help(), snug::Style::for_stdout()));
     return snug::kExitBadInput;
   }
   refuse_unknown_command(app, argv[1]);
@@ -94,7 +99,11 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     bool asked_for_help = error.get_exit_code() == 0;
-    int code = app.exit(error);
+    std::ostringstream output;
+    std::ostringstream errors;
+    int code = app.exit(error, output, errors);
+    snug::say(snug::fit_lines(output.str(), snug::Style::for_stdout()));
+    snug::say(snug::fit_lines(errors.str(), snug::Style::for_stderr()), stderr);
     return asked_for_help ? code : snug::kExitBadInput;
   }
   snug::set_thread_count(threads);

@@ -9,20 +9,24 @@
 #include "base/utf8.h"
 #include "data/data_statistics.h"
 #include "io/printable.h"
+#include "report/layout.h"
 
 namespace snug {
 namespace {
 
-constexpr int64_t kHistogramCharacters = 40;
+constexpr std::string_view kFrame = "  │ ";
+constexpr size_t kHistogramColumns = 40;
+constexpr size_t kCountColumns = 10;
+constexpr const char* kLimitMark = "  ◀ the recipe's limit";
 
-std::string histogram_bar(int64_t rows, int64_t most) {
+std::string histogram_bar(int64_t rows, int64_t most, size_t columns) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  int64_t eighths = most > 0 ? (rows * kHistogramCharacters * 8 + most - 1) / most : 0;
+  int64_t eighths = most > 0 ? (rows * static_cast<int64_t>(columns) * 8 + most - 1) / most : 0;
   std::string text;
   for (int64_t i = 0; i < eighths / 8; ++i) {
     text += "█";
   }
-  return text + kEighths[eighths % 8];
+  return pad_right(text + kEighths[eighths % 8], columns);
 }
 
 std::string histogram(const LengthStatistics& lengths, const Style& style) {
@@ -31,15 +35,20 @@ std::string histogram(const LengthStatistics& lengths, const Style& style) {
     most = std::max(most, bin.rows);
   }
   size_t width = format_count(lengths.longest).size();
+  bool marked = !lengths.bins.empty() && lengths.limit >= lengths.bins.front().first &&
+                lengths.limit <= lengths.bins.back().last;
+  size_t others =
+      display_width("   –  │ ") + 2 * width + kCountColumns + (marked ? display_width(kLimitMark) : 0);
+  size_t columns = style.columns() > others + 1 ? std::min(kHistogramColumns, style.columns() - others) : 1;
   std::string text;
   for (const LengthBin& bin : lengths.bins) {
     bool has_limit = lengths.limit >= bin.first && lengths.limit <= bin.last;
     bool beyond = bin.first > lengths.limit;
-    std::string bar = pad_right(histogram_bar(bin.rows, most), kHistogramCharacters);
-    text += fmt::format("  {} – {} │{} {}{}\n", pad_left(format_count(bin.first), width),
-                        pad_left(format_count(bin.last), width), beyond ? style.bad(bar) : style.accent(bar),
-                        pad_left(format_count(bin.rows), 10),
-                        has_limit ? style.dim("  ◀ the recipe's limit") : "");
+    std::string bar = histogram_bar(bin.rows, most, columns);
+    text +=
+        fmt::format("  {} – {} │{} {}{}\n", pad_left(format_count(bin.first), width),
+                    pad_left(format_count(bin.last), width), beyond ? style.bad(bar) : style.accent(bar),
+                    pad_left(format_count(bin.rows), kCountColumns), has_limit ? style.dim(kLimitMark) : "");
   }
   return text;
 }
@@ -48,7 +57,7 @@ std::string length_lines(const std::string& title, const LengthStatistics& lengt
   std::string text = fmt::format("\n  {} (mean {:.0f}, median {})\n", style.bold(title), lengths.mean,
                                  format_count(lengths.median));
   text += histogram(lengths, style);
-  text += fmt::format(
+  std::string fits = fmt::format(
       "  99% of the rows fit into {} tokens, all of them into {}. The recipe allows {}: {}.\n",
       style.bold(format_count(lengths.fits_99_percent)), style.bold(format_count(lengths.longest)),
       format_count(lengths.limit),
@@ -57,7 +66,7 @@ std::string length_lines(const std::string& title, const LengthStatistics& lengt
           : style.bad(fmt::format(
                 "{} rows ({:.1f}%) are too long", format_count(lengths.rows_too_long),
                 100.0 * static_cast<double>(lengths.rows_too_long) / static_cast<double>(lengths.rows))));
-  return text;
+  return text + fit_lines(fits, style);
 }
 
 std::string example_text(const RenderedExample& example, const Style& style) {
@@ -65,7 +74,7 @@ std::string example_text(const RenderedExample& example, const Style& style) {
   for (const TextPart& part : example.parts) {
     std::string said = printable_lines(part.text);
     if (part.kind == TextPart::Kind::learned) {
-      text += style.enabled() ? style.good(said) : "«" + said + "»";
+      text += style.coloured() ? style.good(said) : "«" + said + "»";
     } else if (part.kind == TextPart::Kind::source) {
       text += style.dim(said) + style.bold(" → ");
     } else {
@@ -75,14 +84,12 @@ std::string example_text(const RenderedExample& example, const Style& style) {
   if (example.hidden_tokens > 0) {
     text += style.bold(fmt::format(" … and {} tokens more", format_count(example.hidden_tokens)));
   }
-  std::string indented = "  │ ";
-  for (char character : text) {
-    indented += character;
-    if (character == '\n') {
-      indented += "  │ ";
-    }
+  std::string framed(kFrame);
+  for (char character : broken_lines(text, style.columns() - display_width(kFrame))) {
+    framed += character;
+    framed += character == '\n' ? kFrame : "";
   }
-  return indented + "\n";
+  return framed + "\n";
 }
 
 std::string pack_text(const DataReport& report) {
@@ -123,7 +130,7 @@ std::string summary_lines(const DataReport& report, const Style& style) {
                       format_count(longest.sequences),
                       train.has_sources() ? format_count(longest.source_tokens) + " + " : "",
                       format_count(longest.tokens), evaluation_text(report));
-  return text;
+  return fit_lines(text, style);
 }
 
 Json lengths_json(const LengthStatistics& lengths) {
@@ -241,7 +248,7 @@ std::string data_warning_lines(const RunData& data, const DataSection& section, 
     text += fmt::format("  {} {} rows {}", style.bad("!"), format_count(warning.rows), warning.text);
     text += warning.first.empty() ? "\n" : fmt::format("; the first: {}\n", printable_lines(warning.first));
   }
-  return text;
+  return fit_lines(text, style);
 }
 
 std::string data_report(const DataReport& report, const Style& style) {
@@ -258,7 +265,7 @@ std::string data_report(const DataReport& report, const Style& style) {
   for (size_t i = 0; i < report.examples.size(); ++i) {
     text += fmt::format("\n  {} {} tokens; {} is learned\n", style.bold(fmt::format("example {}", i + 1)),
                         format_count(report.examples[i].tokens),
-                        style.enabled() ? style.good("this colour") : "what stands in «»");
+                        style.coloured() ? style.good("this colour") : "what stands in «»");
     text += example_text(report.examples[i], style);
   }
   std::string warnings = data_warning_lines(report.data, report.recipe.data, style);

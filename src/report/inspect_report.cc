@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "compile/adapters.h"
+#include "report/layout.h"
 
 namespace snug {
 namespace {
@@ -87,7 +88,7 @@ std::string inspection_text(const Inspection& inspection, const Style& style) {
                  static_cast<double>(inspection.parameters + inspection.lora_parameters);
   text += fmt::format("\n  LoRA r={} on all linear layers trains {} parameters ({:.2f}%)\n", inspection.rank,
                       style.bold(format_count(inspection.lora_parameters)), share);
-  return text;
+  return fit_lines(text, style);
 }
 
 }  // namespace snug

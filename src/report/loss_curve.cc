@@ -49,7 +49,27 @@ class Canvas {
   std::vector<uint8_t> cells_;
 };
 
+// Of the points, to each side; less towards the ends.
+constexpr double kSmoothedShare = 0.02;
+
 }  // namespace
+
+std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points) {
+  std::vector<double> sums = {0};
+  for (const CurvePoint& point : points) {
+    sums.push_back(sums.back() + point.loss);
+  }
+  auto widest = static_cast<size_t>(std::lround(kSmoothedShare * static_cast<double>(points.size())));
+  std::vector<CurvePoint> result = points;
+  for (size_t i = 0; i < points.size(); ++i) {
+    size_t side = std::min({i, points.size() - 1 - i, widest});
+    if (side == 0) {
+      continue;  // exactly, not to the rounding of the sums
+    }
+    result[i].loss = (sums[i + side + 1] - sums[i - side]) / static_cast<double>(2 * side + 1);
+  }
+  return result;
+}
 
 std::string loss_curve(const std::vector<CurvePoint>& points, int columns, int rows, const Style& style) {
   if (points.size() < 2) {

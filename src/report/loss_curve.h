@@ -13,6 +13,10 @@ struct CurvePoint {
   double loss;
 };
 
+// The mean of each point and its neighbours, as many to the right as to the left: the first and the last
+// point keep their loss, so that the curve begins and ends where the run did.
+std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points);
+
 // `columns` x `rows` characters of Braille dots with labelled axes; "" for fewer than two points.
 std::string loss_curve(const std::vector<CurvePoint>& points, int columns, int rows, const Style& style);
 

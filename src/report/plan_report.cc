@@ -7,11 +7,13 @@
 
 #include "base/bytes.h"
 #include "compile/phases.h"
+#include "report/layout.h"
 
 namespace snug {
 namespace {
 
 constexpr size_t kShownBuffers = 5;
+constexpr std::string_view kContinued = " \\";  // as shells have it
 
 std::string cell(int64_t bytes) {
   return bytes == 0 ? "·" : format_bytes(bytes);
@@ -92,13 +94,38 @@ std::string peak_lines(const Plan& plan, const Style& style) {
   return text;
 }
 
-std::string alternative_line(const Alternative& alternative, const Style& style) {
-  std::string settings;
-  for (const std::string& setting : alternative.settings) {
-    settings += " --set " + setting;
+// What is typed behind the command; where it takes several lines, they can be pasted together.
+std::string settings_text(const std::vector<std::string>& settings, size_t indent, const Style& style) {
+  std::string text;
+  size_t used = indent;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    std::string one = "--set " + settings[i];
+    size_t behind = i + 1 < settings.size() ? kContinued.size() : 0;
+    if (i > 0 && used + 1 + one.size() + behind > style.columns()) {
+      text += fmt::format("{}\n{}", kContinued, std::string(indent, ' '));
+      used = indent;
+    } else if (i > 0) {
+      text += " ";
+      ++used;
+    }
+    text += style.accent(one);
+    used += one.size();
   }
-  return fmt::format("    {}  {}\n", pad_left(format_bytes(alternative.peak_bytes), 10),
-                     style.accent(settings.substr(1)));
+  return text;
+}
+
+std::string alternative_line(const Alternative& alternative, const Style& style) {
+  constexpr size_t kNarrowIndent = 6;
+  std::string peak = fmt::format("    {}  ", pad_left(format_bytes(alternative.peak_bytes), 10));
+  size_t longest = 0;
+  for (const std::string& setting : alternative.settings) {
+    longest = std::max(longest, fmt::formatted_size("--set {}{}", setting, kContinued));
+  }
+  if (peak.size() + longest <= style.columns()) {
+    return peak + settings_text(alternative.settings, peak.size(), style) + "\n";
+  }
+  return fmt::format("{}\n{}{}\n", peak, std::string(kNarrowIndent, ' '),
+                     settings_text(alternative.settings, kNarrowIndent, style));
 }
 
 std::string limit_line(const Plan& plan, const Style& style) {
@@ -118,21 +145,24 @@ std::string limit_line(const Plan& plan, const Style& style) {
 std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec,
                         const std::string& device, const Style& style) {
   std::string warning = positions_warning(recipe, spec);
-  return fmt::format("  {}  {}\n", style.dim("device"), device) + model_lines(plan, recipe, spec, style) +
-         "\n" + role_table(plan).to_text(style) + "\n" + peak_lines(plan, style) + limit_line(plan, style) +
-         (warning.empty() ? "" : fmt::format("  {} {}\n", style.bad("!"), warning));
+  std::string text = fmt::format("  {}  {}\n", style.dim("device"), device) +
+                     model_lines(plan, recipe, spec, style) + "\n" + role_table(plan).to_text(style) + "\n" +
+                     peak_lines(plan, style) + limit_line(plan, style) +
+                     (warning.empty() ? "" : fmt::format("  {} {}\n", style.bad("!"), warning));
+  return fit_lines(text, style);
 }
 
 std::string speed_report(const SpeedEstimate& estimate, const Style& style) {
   if (!estimate.known()) {
     return "";
   }
-  return fmt::format(
+  std::string text = fmt::format(
       "  {}  about {} tok/s expected where batches are full, {:.0f}% of this card's ceiling for these "
       "products ({})\n",
       style.dim("speed "), format_count(static_cast<int64_t>(estimate.tokens_per_second())),
       100 * estimate.share_of_ceiling(),
       format_count(static_cast<int64_t>(estimate.ceiling_tokens_per_second())));
+  return fit_lines(text, style);
 }
 
 std::string does_not_fit_report(const Plan& plan, const Alternatives& alternatives, const Style& style) {
@@ -165,7 +195,7 @@ std::string does_not_fit_report(const Plan& plan, const Alternatives& alternativ
     text += alternative_line(alternative, style);
     text += style.dim(fmt::format("                {}", fmt::join(alternative.changes, "; "))) + "\n";
   }
-  return text;
+  return fit_lines(text, style);
 }
 
 }  // namespace snug

@@ -10,11 +10,18 @@
 #include "base/bytes.h"
 #include "io/printable.h"
 #include "report/console.h"
+#include "report/layout.h"
 
 namespace snug {
 namespace {
 
 constexpr size_t kCurvePoints = 2000;
+constexpr size_t kCurveColumns = 60;
+constexpr size_t kCurveMargin = 12;
+constexpr int kCurveRows = 8;
+
+constexpr size_t kColumnsForAWideBar = 100;
+constexpr int kNarrowBar = 10;
 
 }  // namespace
 
@@ -22,81 +29,97 @@ TrainProgress::TrainProgress(int64_t logging_steps, bool quiet, std::function<bo
     : logging_steps_(std::max<int64_t>(logging_steps, 1)),
       quiet_(quiet),
       should_stop_(std::move(should_stop)),
-      style_(Style::for_stdout()) {}
-
-void TrainProgress::clear_line() {
-  if (line_shown_) {
-    say("\r\x1b[K");
-    line_shown_ = false;
-  }
-}
+      style_(Style::for_stdout()),
+      line_(stdout),
+      work_(line_, stdout) {}
 
 void TrainProgress::on_stage(const std::string& text) {
   if (!quiet_) {
-    clear_line();
-    say(fmt::format("  {}\n", style_.dim(printable_lines(text))));
+    line_.clear();
+    say(fit_lines(fmt::format("  {}\n", style_.dim(printable_lines(text))), Style::for_stdout()));
   }
+}
+
+void TrainProgress::on_progress(const WorkProgress& progress) {
+  if (quiet_) {
+    return;
+  }
+  work_.show(
+      {.what = std::string(progress.what), .done = progress.done, .total = progress.total, .detail = ""});
+  if (progress.done == progress.total) {
+    work_.finish();
+    line_.clear();
+  }
+}
+
+std::vector<LinePart> TrainProgress::step_parts(const StepMetrics& metrics, size_t columns) const {
+  double left =
+      seconds_ / static_cast<double>(metrics.step) * static_cast<double>(metrics.total_steps - metrics.step);
+  int bar = columns < kColumnsForAWideBar ? kNarrowBar : kBarCharacters;
+  return {{style_.accent(progress_bar(metrics.step, metrics.total_steps, bar)), 4},
+          {fmt::format("{}/{}", metrics.step, metrics.total_steps), 0},
+          {fmt::format("loss {:.4f}", metrics.loss), 1},
+          {fmt::format("norm {:.2f}", metrics.gradient_norm), 5},
+          {fmt::format("lr {:.2e}", metrics.learning_rate), 6},
+          {fmt::format("{} tok/s", format_count(static_cast<int64_t>(speed_.median()))), 3},
+          {format_duration(left) + " left", 2}};
 }
 
 void TrainProgress::on_step(const StepMetrics& metrics) {
   seconds_ += metrics.seconds;
-  double speed = static_cast<double>(metrics.tokens) / std::max(metrics.seconds, 1e-9);
-  bool first = metrics.step == 1;
-  smoothed_loss_ = first ? metrics.loss : 0.9 * smoothed_loss_ + 0.1 * metrics.loss;
-  smoothed_speed_ = first ? speed : 0.9 * smoothed_speed_ + 0.1 * speed;
-  if (curve_.size() < kCurvePoints || metrics.step % logging_steps_ == 0) {
-    curve_.push_back({static_cast<double>(metrics.step), smoothed_loss_});
+  speed_.add(static_cast<double>(metrics.tokens) / std::max(metrics.seconds, 1e-9));
+  last_ = {static_cast<double>(metrics.step), metrics.loss};
+  bool is_logged =
+      metrics.step == 1 || metrics.step == metrics.total_steps || metrics.step % logging_steps_ == 0;
+  if (curve_.size() < kCurvePoints || is_logged) {
+    curve_.push_back(last_);
   }
   if (quiet_) {
     return;
   }
-  bool due = first || metrics.step == metrics.total_steps || metrics.step % logging_steps_ == 0;
-  if (!style_.enabled() && !due) {
-    return;
-  }
-  double left =
-      seconds_ / static_cast<double>(metrics.step) * static_cast<double>(metrics.total_steps - metrics.step);
-  std::string line =
-      fmt::format("  {} {}/{}  loss {:.4f}  norm {:.2f}  lr {:.2e}  {} tok/s  {} left",
-                  style_.accent(progress_bar(metrics.step, metrics.total_steps)), metrics.step,
-                  metrics.total_steps, metrics.loss, metrics.gradient_norm, metrics.learning_rate,
-                  format_count(static_cast<int64_t>(smoothed_speed_)), format_duration(left));
-  if (style_.enabled()) {
-    say("\r\x1b[K" + line);
-    line_shown_ = true;
-  } else {
-    say(line + "\n");
+  if (line_.enabled()) {
+    if (line_.is_due()) {
+      line_.show(step_parts(metrics, line_.columns()));
+    }
+  } else if (is_logged) {
+    size_t columns = columns_of(stdout);
+    say(join_parts(step_parts(metrics, columns), columns) + "\n");
   }
 }
 
 void TrainProgress::on_warning(const std::string& text) {
-  clear_line();
-  say(fmt::format("  {} {}\n", Style::for_stderr().bad("warning:"), printable_lines(text)), stderr);
+  line_.clear();
+  Style style = Style::for_stderr();
+  say(fit_lines(fmt::format("  {} {}\n", style.bad("warning:"), printable_lines(text)), style), stderr);
 }
 
 void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
   if (quiet_) {
     return;
   }
-  clear_line();
+  line_.clear();
   say(fmt::format("  {} step {}: loss {:.4f} over {} targets\n", style_.bold("evaluation"), metrics.step,
                   metrics.loss, format_count(metrics.targets)));
 }
 
 std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEstimate& expected,
                                     const std::string& output_dir) const {
-  std::string text = "\n" + loss_curve(curve_, 60, 8, style_) + "\n";
-  text +=
-      fmt::format("  {} {} of {} steps, {} tokens in {} ({} tok/s)\n",
-                  summary.interrupted ? style_.bad("stopped early:") : style_.good("done:"), summary.steps,
-                  summary.total_steps, format_count(summary.tokens), format_duration(summary.seconds),
-                  format_count(static_cast<int64_t>(static_cast<double>(summary.tokens) /
-                                                    std::max(summary.seconds, 1e-9))));
+  Style style = Style::for_stdout();
+  std::vector<CurvePoint> curve = curve_;
+  if (!curve.empty() && curve.back().step != last_.step) {
+    curve.push_back(last_);
+  }
+  auto columns = static_cast<int>(std::min(kCurveColumns, style.columns() - kCurveMargin));
+  std::string text = fmt::format(
+      "  {} {} of {} steps, {} tokens in {} ({} tok/s while training)\n",
+      summary.interrupted ? style.bad("stopped early:") : style.good("done:"), summary.steps,
+      summary.total_steps, format_count(summary.tokens), format_duration(summary.seconds),
+      format_count(static_cast<int64_t>(static_cast<double>(summary.tokens) / std::max(seconds_, 1e-9))));
   if (expected.known() && summary.steps > 0) {
     text += fmt::format(
         "  speed  {} tok/s towards the end, {:.0f}% of the ceiling; {} were expected of full batches\n",
-        format_count(static_cast<int64_t>(smoothed_speed_)),
-        100 * smoothed_speed_ / expected.ceiling_tokens_per_second(),
+        format_count(static_cast<int64_t>(speed_.median())),
+        100 * speed_.median() / expected.ceiling_tokens_per_second(),
         format_count(static_cast<int64_t>(expected.tokens_per_second())));
   }
   if (summary.skipped_updates() > 0) {
@@ -109,10 +132,10 @@ std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEsti
   }
   text += fmt::format("\n  memory {} planned, {} allocated, {} used\n", format_count(summary.planned_bytes),
                       format_count(summary.allocated_bytes), format_count(summary.peak_used_bytes));
-  if (summary.updates == 0) {
-    return text + "  nothing was learned yet, so nothing is saved\n";
-  }
-  return text + fmt::format("  saved  {}\n", summary.interrupted ? summary.checkpoint : output_dir);
+  std::string place = summary.interrupted ? summary.checkpoint : output_dir;
+  text += summary.updates > 0 ? fmt::format("  saved  {}\n", place)
+                              : "  nothing was learned yet, so nothing is saved\n";
+  return "\n" + loss_curve(smoothed(curve), columns, kCurveRows, style) + "\n" + fit_lines(text, style);
 }
 
 }  // namespace snug

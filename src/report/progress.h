@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "plan/speed.h"
+#include "report/live_line.h"
 #include "report/loss_curve.h"
+#include "report/recent_speed.h"
 #include "report/terminal.h"
+#include "report/work_line.h"
 #include "train/trainer.h"
 
 namespace snug {
@@ -19,6 +22,7 @@ class TrainProgress : public TrainObserver {
   TrainProgress(int64_t logging_steps, bool quiet, std::function<bool()> should_stop);
 
   void on_stage(const std::string& text) override;
+  void on_progress(const WorkProgress& progress) override;
   void on_step(const StepMetrics& metrics) override;
   void on_evaluation(const EvaluationMetrics& metrics) override;
   void on_warning(const std::string& text) override;
@@ -29,17 +33,18 @@ class TrainProgress : public TrainObserver {
                        const std::string& output_dir) const;
 
  private:
-  void clear_line();
+  std::vector<LinePart> step_parts(const StepMetrics& metrics, size_t columns) const;
 
   int64_t logging_steps_;
   bool quiet_;
   std::function<bool()> should_stop_;
   Style style_;
-  bool line_shown_ = false;
+  LiveLine line_;
+  WorkLine work_;
   double seconds_ = 0;
-  double smoothed_loss_ = 0;
-  double smoothed_speed_ = 0;
+  RecentSpeed speed_;
   std::vector<CurvePoint> curve_;
+  CurvePoint last_ = {};
 };
 
 }  // namespace snug

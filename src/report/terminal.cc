@@ -2,56 +2,73 @@
 #include "report/terminal.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
+
+#include "report/layout.h"
 
 namespace snug {
 namespace {
 
-constexpr int kBarCharacters = 24;
+constexpr size_t kMargin = 2;
+constexpr size_t kColumnGap = 3;
+constexpr size_t kNarrowGap = 2;
+constexpr size_t kNarrowestScreen = 20;  // below that something else is wrong
+constexpr size_t kUsualScreen = 80;
 
-Style style_for(int descriptor) {
-  const char* no_color = std::getenv("NO_COLOR");
-  bool wanted = no_color == nullptr || *no_color == '\0';
-  return Style(wanted && isatty(descriptor) == 1);
+bool is_terminal(std::FILE* stream) {
+  return isatty(fileno(stream)) == 1;
+}
+
+// What people set by hand, or export from a shell.
+size_t columns_variable() {
+  const char* text = std::getenv("COLUMNS");
+  int columns = text == nullptr ? 0 : std::atoi(text);
+  return columns > 0 ? static_cast<size_t>(columns) : kUnlimitedColumns;
+}
+
+size_t terminal_columns(std::FILE* stream) {
+  winsize size{};
+  bool is_known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size.ws_col : kUnlimitedColumns;
 }
 
 }  // namespace
 
-Style Style::for_stdout() {
-  return style_for(STDOUT_FILENO);
+bool can_rewrite_lines(std::FILE* stream) {
+  const char* kind = std::getenv("TERM");
+  return is_terminal(stream) && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
 }
-Style Style::for_stderr() {
-  return style_for(STDERR_FILENO);
+
+size_t columns_of(std::FILE* stream) {
+  size_t columns = columns_variable();
+  if (is_terminal(stream)) {
+    columns = std::min(columns, terminal_columns(stream));
+    columns = columns == kUnlimitedColumns ? kUsualScreen : columns;
+  }
+  return std::max(columns, kNarrowestScreen);
 }
 
 bool stdout_is_terminal() {
-  return isatty(STDOUT_FILENO) == 1;
+  return is_terminal(stdout);
+}
+
+Style Style::of(std::FILE* stream) {
+  const char* no_color = std::getenv("NO_COLOR");
+  bool wanted = no_color == nullptr || *no_color == '\0';
+  return Style(wanted && can_rewrite_lines(stream), columns_of(stream));
 }
 
 std::string Style::wrap(std::string_view code, std::string_view text) const {
-  if (!enabled_) {
+  if (!coloured_) {
     return std::string(text);
   }
   return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
-}
-
-size_t display_width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
-std::string pad_left(std::string_view text, size_t width) {
-  size_t shown = display_width(text);
-  return std::string(width > shown ? width - shown : 0, ' ') + std::string(text);
-}
-
-std::string pad_right(std::string_view text, size_t width) {
-  size_t shown = display_width(text);
-  return std::string(text) + std::string(width > shown ? width - shown : 0, ' ');
 }
 
 std::string format_duration(double seconds) {
@@ -62,10 +79,10 @@ std::string format_duration(double seconds) {
   return whole >= 60 ? fmt::format("{}m {:02}s", whole / 60, whole % 60) : fmt::format("{}s", whole);
 }
 
-std::string progress_bar(int64_t done, int64_t total) {
-  int64_t filled = total > 0 ? done * kBarCharacters / total : 0;
+std::string progress_bar(int64_t done, int64_t total, int characters) {
+  int64_t filled = total > 0 ? done * characters / total : 0;
   std::string text;
-  for (int64_t i = 0; i < kBarCharacters; ++i) {
+  for (int64_t i = 0; i < characters; ++i) {
     text += i < filled ? "█" : "░";
   }
   return text;
@@ -81,19 +98,35 @@ std::string Table::to_text(const Style& style) const {
   measure(header);
   std::for_each(rows.begin(), rows.end(), measure);
 
+  auto width_with = [&](size_t gap) {
+    return std::accumulate(widths.begin(), widths.end(), kMargin + gap * (widths.size() - 1));
+  };
+  bool fits_only_closer =
+      width_with(kColumnGap) > style.columns() && width_with(kNarrowGap) <= style.columns();
+  size_t gap = fits_only_closer ? kNarrowGap : kColumnGap;
+  std::string text;
+  for (size_t first = 1; first < header.size();) {
+    size_t last = first;
+    size_t used = kMargin + widths[0];
+    while (last < header.size() && (last == first || used + gap + widths[last] <= style.columns())) {
+      used += gap + widths[last++];
+    }
+    text += (text.empty() ? "" : "\n") + block(style, {first, last, gap}, widths);
+    first = last;
+  }
+  return text;
+}
+
+std::string Table::block(const Style& style, const Block& shown, const std::vector<size_t>& widths) const {
   auto line = [&](const std::vector<std::string>& row) {
-    std::string text = "  ";
-    for (size_t i = 0; i < row.size(); ++i) {
-      text += i == 0 ? pad_right(row[i], widths[i]) : "   " + pad_left(row[i], widths[i]);
+    std::string text = std::string(kMargin, ' ') + pad_right(row[0], widths[0]);
+    for (size_t i = shown.first; i < std::min(shown.last, row.size()); ++i) {
+      text += std::string(shown.gap, ' ') + pad_left(row[i], widths[i]);
     }
     return text;
   };
-  size_t total = 0;
-  for (size_t i = 0; i < widths.size(); ++i) {
-    total += widths[i] + (i == 0 ? 0 : 3);
-  }
-  std::string rule = "  ";
-  for (size_t i = 0; i < total; ++i) {
+  std::string rule(kMargin, ' ');
+  for (size_t i = kMargin; i < display_width(line(header)); ++i) {
     rule += "─";
   }
   std::string text = style.bold(line(header)) + "\n";

@@ -220,13 +220,14 @@ std::vector<PlannedFile> adapter_files(const Plan& plan) {
 }
 
 void save_adapter(BufferReader& reader, const Recipe& recipe, const ModelSpec& spec,
-                  const std::filesystem::path& folder) {
+                  const std::filesystem::path& folder, const BytesObserver& observer) {
   const LoraSection& lora = *recipe.lora;
   std::set<std::string> adapted = adapted_modules(reader.plan());
   std::vector<StoredTensor> tensors = saved_tensors(reader.plan(), adapted);
   SafetensorsWriter writer(folder / kWeightsFile, entries_of(tensors));
-  for (const StoredTensor& tensor : tensors) {
-    save_tensor(reader, tensor, writer);
+  TensorSaver saver(reader, tensors, observer);
+  for (size_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    saver.save(tensor, writer);
   }
   writer.finish();
   Json excluded = lora.exclude_modules.empty() ? Json() : names_for_peft(lora.exclude_modules);

@@ -8,13 +8,13 @@
 #include "io/disk_space.h"
 #include "model/model_spec.h"
 #include "recipe/recipe.h"
-#include "train/buffer_reader.h"
+#include "train/weights.h"
 
 namespace snug {
 
 // Both files, as PEFT reads them.
 void save_adapter(BufferReader& reader, const Recipe& recipe, const ModelSpec& spec,
-                  const std::filesystem::path& folder);
+                  const std::filesystem::path& folder, const BytesObserver& observer = {});
 
 // The files that save_adapter writes, with what they take on the disk at most.
 std::vector<PlannedFile> adapter_files(const Plan& plan);

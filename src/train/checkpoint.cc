@@ -51,11 +51,12 @@ RunIdentity identity_of(const TrainInputs& inputs) {
           .model = model_fingerprint(inputs)};
 }
 
-void save_result_files(BufferReader& reader, const TrainInputs& inputs, const fs::path& folder) {
+void save_result_files(BufferReader& reader, const TrainInputs& inputs, const fs::path& folder,
+                       const BytesObserver& observer) {
   if (inputs.recipe.lora) {
-    save_adapter(reader, inputs.recipe, inputs.model.spec, folder);
+    save_adapter(reader, inputs.recipe, inputs.model.spec, folder, observer);
   } else {
-    save_model(reader, inputs.model.folder, folder);
+    save_model(reader, inputs.model.folder, folder, observer);
   }
 }
 
@@ -64,9 +65,9 @@ std::vector<PlannedFile> result_files(const Plan& plan, const TrainInputs& input
 }
 
 void write_checkpoint_files(BufferReader& reader, const TrainInputs& inputs, const ResumePoint& point,
-                            const fs::path& folder) {
-  save_result_files(reader, inputs, folder);
-  save_state(reader, scope_of(inputs), folder / kState);
+                            const fs::path& folder, const BytesObserver& observer) {
+  save_result_files(reader, inputs, folder, observer);
+  save_state(reader, scope_of(inputs), folder / kState, observer);
   Json progress = {{"progress", progress_to_json(point.progress)}, {"total_steps", point.total_steps},
                    {"eval_sequences", point.eval_sequences},       {"train_data", point.identity.train_data},
                    {"eval_data", point.identity.eval_data},        {"model", point.identity.model}};

@@ -11,18 +11,20 @@
 #include "train/buffer_reader.h"
 #include "train/checkpoint_folder.h"
 #include "train/trainer.h"
+#include "train/weights.h"
 
 namespace snug {
 
 RunIdentity identity_of(const TrainInputs& inputs);
 
 // The adapter or the model, in files of their own.
-void save_result_files(BufferReader& reader, const TrainInputs& inputs, const std::filesystem::path& folder);
+void save_result_files(BufferReader& reader, const TrainInputs& inputs, const std::filesystem::path& folder,
+                       const BytesObserver& observer = {});
 std::vector<PlannedFile> result_files(const Plan& plan, const TrainInputs& inputs);
 
 // All files of a checkpoint; `point` says what is not on the device.
 void write_checkpoint_files(BufferReader& reader, const TrainInputs& inputs, const ResumePoint& point,
-                            const std::filesystem::path& folder);
+                            const std::filesystem::path& folder, const BytesObserver& observer = {});
 // The same by name, with what they take on the disk at most.
 std::vector<PlannedFile> checkpoint_files(const Plan& plan, const TrainInputs& inputs);
 

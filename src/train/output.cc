@@ -40,10 +40,11 @@ std::string hugging_face_name(DType dtype) {
 }  // namespace
 
 void save_model(BufferReader& reader, const std::filesystem::path& source,
-                const std::filesystem::path& folder) {
+                const std::filesystem::path& folder, const BytesObserver& observer) {
   std::vector<StoredTensor> tensors = stored_tensors(reader.plan(), Role::base_weights, false);
+  TensorSaver saver(reader, tensors, observer);
   write_shards(folder, entries_of(tensors),
-               [&](size_t i, SafetensorsWriter& writer) { save_tensor(reader, tensors[i], writer); });
+               [&](size_t tensor, SafetensorsWriter& writer) { saver.save(tensor, writer); });
   Json config = read_json(source / kModelConfig);
   const PhasePlan& load = reader.plan().phase(kLoadPhase);
   auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(),

@@ -4,15 +4,16 @@
 #include <filesystem>
 #include <vector>
 
+#include "exec/executor.h"
 #include "io/disk_space.h"
-#include "train/buffer_reader.h"
+#include "train/weights.h"
 
 namespace snug {
 
 // config.json, the weights (sharded with an index above 5 GB) and the tokenizer's files; all but the weights
 // come from the model's own folder, `source`.
 void save_model(BufferReader& reader, const std::filesystem::path& source,
-                const std::filesystem::path& folder);
+                const std::filesystem::path& folder, const BytesObserver& observer = {});
 
 // The files that save_model writes, with what they take on the disk at most.
 std::vector<PlannedFile> model_files(const Plan& plan, const std::filesystem::path& source);

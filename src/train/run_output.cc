@@ -53,7 +53,7 @@ void RunOutput::begin(const Plan& plan) {
 }
 
 std::string RunOutput::save_checkpoint(Executor& executor, const RunProgress& progress, int64_t total_steps,
-                                       bool is_last) {
+                                       bool is_last, const BytesObserver& observer) {
   if (is_last) {
     folder_.release_space();
   }
@@ -66,9 +66,10 @@ std::string RunOutput::save_checkpoint(Executor& executor, const RunProgress& pr
                     .progress = progress,
                     .metrics = metrics_->text()};
   try {
-    last_checkpoint_ = write_checkpoint_folder(
-        folder_.path(), progress.steps,
-        [&](const std::filesystem::path& folder) { write_checkpoint_files(reader, inputs_, point, folder); });
+    last_checkpoint_ =
+        write_checkpoint_folder(folder_.path(), progress.steps, [&](const std::filesystem::path& folder) {
+          write_checkpoint_files(reader, inputs_, point, folder, observer);
+        });
   } catch (const Error& error) {
     return fmt::format("the checkpoint of step {} was not saved: {}{}", progress.steps, error.what(),
                        last_checkpoint_.empty()
@@ -118,10 +119,10 @@ std::string RunOutput::log_evaluation(const EvaluationMetrics& row) {
   return append({{"step", row.step}, {"eval_loss", row.loss}, {"eval_targets", row.targets}});
 }
 
-void RunOutput::save_result(Executor& executor) {
+void RunOutput::save_result(Executor& executor, const BytesObserver& observer) {
   folder_.release_space();
   DeviceReader reader(executor);
-  save_result_files(reader, inputs_, folder_.path());
+  save_result_files(reader, inputs_, folder_.path(), observer);
 }
 
 void RunOutput::finish(const TrainSummary& summary, const Plan& plan) {

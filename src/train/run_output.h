@@ -9,6 +9,7 @@
 #include "train/metrics_file.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
+#include "train/weights.h"
 
 namespace snug {
 
@@ -25,13 +26,13 @@ class RunOutput {
   // Likewise for a checkpoint; older ones go when it is there. The last one of a run may take the disk space
   // that was kept for it.
   std::string save_checkpoint(Executor& executor, const RunProgress& progress, int64_t total_steps,
-                              bool is_last);
+                              bool is_last, const BytesObserver& observer = {});
   // The newest one of this run, or "".
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
   // The one of this step, or "" if it is not kept.
   std::filesystem::path checkpoint_of(int64_t step) const;
   // The adapter or the model.
-  void save_result(Executor& executor);
+  void save_result(Executor& executor, const BytesObserver& observer);
   // Last: the summary, and the manifest's word that the run is over.
   void finish(const TrainSummary& summary, const Plan& plan);
 

@@ -36,11 +36,13 @@ std::vector<StoredTensor> state_tensors(const Plan& plan, StateScope scope) {
   return tensors;
 }
 
-void save_state(BufferReader& reader, StateScope scope, const std::filesystem::path& file) {
+void save_state(BufferReader& reader, StateScope scope, const std::filesystem::path& file,
+                const BytesObserver& observer) {
   std::vector<StoredTensor> tensors = state_tensors(reader.plan(), scope);
   SafetensorsWriter writer(file, entries_of(tensors), {});
-  for (const StoredTensor& tensor : tensors) {
-    save_tensor(reader, tensor, writer);
+  TensorSaver saver(reader, tensors, observer);
+  for (size_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    saver.save(tensor, writer);
   }
   writer.finish();
 }

@@ -18,7 +18,8 @@ std::vector<StoredTensor> state_tensors(const Plan& plan, StateScope scope);
 
 // All of them to one safetensors file, and back to the bit. Reading throws bad_input if the file is of
 // another plan.
-void save_state(BufferReader& reader, StateScope scope, const std::filesystem::path& file);
+void save_state(BufferReader& reader, StateScope scope, const std::filesystem::path& file,
+                const BytesObserver& observer = {});
 void load_state(Executor& executor, StateScope scope, const std::filesystem::path& file);
 
 }  // namespace snug

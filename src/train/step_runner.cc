@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "backend/step_clock.h"
 #include "base/check.h"
@@ -153,13 +154,21 @@ StepResult StepRunner::run_step(const std::vector<Batch>& micro_batches, int64_t
 }
 
 EvaluationMetrics StepRunner::evaluate(const Dataset& dataset, const BatchOptions& options,
-                                       const std::function<bool()>& should_stop) {
+                                       const GoesOn& goes_on) {
   BatchSequence batches(dataset, options);
   EvaluationMetrics metrics;
+  Backend& backend = executor_.backend();
+  int64_t done = 0;
+  std::optional<uint64_t> mark_before;
   for (std::vector<Batch> step = batches.next_step(); !step.empty(); step = batches.next_step()) {
     run_micro_batch(kEvaluatePhase, step.front(), 1.0F);
     metrics.targets += step.front().target_count;
-    if (should_stop && should_stop()) {
+    // One batch ahead of the device and no more, so that what is said to be done is.
+    if (mark_before) {
+      backend.wait_for(*mark_before);
+    }
+    mark_before = backend.mark();
+    if (goes_on && !goes_on(++done, batches.total_steps())) {
       metrics.complete = false;
       break;
     }

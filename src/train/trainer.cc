@@ -1,6 +1,5 @@
 // The loop around the steps.
 #include "train/trainer.h"
-#include "train/adapter_files.h"
 
 #include <fmt/format.h>
 
@@ -96,13 +95,17 @@ class Trainer {
       SafetensorsSet files = SafetensorsSet::open(inputs_.model.folder);
       require_tensors(executor_.plan(), Role::base_weights, files, inputs_.model.folder);
       observer_.on_stage(fmt::format("loading weights, {}", format_bytes(files.total_bytes())));
-      load_tensors(executor_, Role::base_weights, files);
+      load_tensors(executor_, Role::base_weights, files, progress_of("loading weights"));
     }
     if (inputs_.resume) {
       go_on(*inputs_.resume);
     } else if (recipe_.lora) {
       initialize_adapters(executor_, seed);
     }
+  }
+
+  BytesObserver progress_of(const char* what) {
+    return [this, what](int64_t done, int64_t total) { observer_.on_progress({what, done, total}); };
   }
 
   void go_on(const ResumePoint& point) {
@@ -169,7 +172,7 @@ class Trainer {
 
   void save_result() {
     observer_.on_stage(fmt::format("saving to {}", folder_.string()));
-    output_.save_result(executor_);
+    output_.save_result(executor_, progress_of("saving"));
   }
 
   void take_best() {
@@ -216,7 +219,7 @@ class Trainer {
     observer_.on_stage(fmt::format("saving {}", checkpoint_name(summary_.steps)));
     summary_.watch = watch_.memory();
     bool is_last = summary_.interrupted || summary_.steps >= summary_.total_steps;
-    warn(output_.save_checkpoint(executor_, summary_, summary_.total_steps, is_last));
+    warn(output_.save_checkpoint(executor_, summary_, summary_.total_steps, is_last, progress_of("saving")));
     saved_step_ = summary_.steps;
     saved_at_ = Clock::now();
     waiting_since_ = saved_at_;
@@ -256,16 +259,20 @@ class Trainer {
     return true;
   }
 
-  // Waits for the steps enqueued so far. Each is said to have taken its share of the time.
+  // Waits for the steps enqueued so far. Each is said to have taken its share of the time, by its tokens.
   void record_results() {
     std::vector<StepResult> results = runner_.take_results();
-    double seconds = seconds_since(waiting_since_) / static_cast<double>(results.size());
+    double tokens = 0;
+    for (const StepMetrics& row : waiting_) {
+      tokens += static_cast<double>(row.tokens);
+    }
+    double seconds_per_token = seconds_since(waiting_since_) / std::max(tokens, 1.0);
     for (size_t i = 0; i < results.size(); ++i) {
       StepMetrics& row = waiting_[i];
       row.loss = results[i].loss;
       row.gradient_norm = results[i].gradient_norm;
       row.learning_rate = results[i].learning_rate;
-      row.seconds = seconds;
+      row.seconds = seconds_per_token * static_cast<double>(row.tokens);
       record(row);
     }
     waiting_.clear();
@@ -297,8 +304,11 @@ class Trainer {
 
   void evaluate() {
     int64_t sequences = evaluation_sequences(executor_.plan()).value();
-    EvaluationMetrics row = runner_.evaluate(*inputs_.data.eval, evaluation_batches(sequences),
-                                             [&] { return observer_.should_stop(); });
+    EvaluationMetrics row =
+        runner_.evaluate(*inputs_.data.eval, evaluation_batches(sequences), [&](int64_t done, int64_t total) {
+          observer_.on_progress({"evaluating", done, total});
+          return !observer_.should_stop();
+        });
     if (!row.complete) {
       summary_.interrupted = true;
       return;

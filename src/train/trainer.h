@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compile/optimizer.h"
@@ -44,11 +45,19 @@ struct TrainSummary : RunProgress {
   std::string stopped_because;  // "" unless there was nothing to be learned any more
 };
 
+// Work between the steps that takes a while; one that is done has `done` == `total`.
+struct WorkProgress {
+  std::string_view what;  // "evaluating"
+  int64_t done = 0;       // bytes or batches
+  int64_t total = 0;
+};
+
 // How a run is followed from outside. Called on the training thread.
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
   virtual void on_stage(const std::string& text) = 0;  // "loading weights", one line
+  virtual void on_progress(const WorkProgress& progress) = 0;
   virtual void on_step(const StepMetrics& metrics) = 0;
   virtual void on_evaluation(const EvaluationMetrics& metrics) = 0;
   virtual void on_warning(const std::string& text) = 0;
@@ -104,9 +113,9 @@ class StepRunner {
   StepResult run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
   // Gradients of all micro-batches, times loss_scale(), without the update. Returns the mean loss.
   double accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step);
-  // `should_stop` is asked after each batch.
-  EvaluationMetrics evaluate(const Dataset& dataset, const BatchOptions& options,
-                             const std::function<bool()>& should_stop = {});
+  // `goes_on` is asked after each batch, with how many are done and how many there are.
+  using GoesOn = std::function<bool(int64_t done, int64_t total)>;
+  EvaluationMetrics evaluate(const Dataset& dataset, const BatchOptions& options, const GoesOn& goes_on = {});
   float loss_scale();  // waits
   bool scales_loss() const { return scales_loss_; }
 

@@ -162,8 +162,10 @@ void require_shape(const Buffer& buffer, const TensorPart& part, const TensorByt
 // Loads the parts of a role's buffers for which `name_of` has a name.
 using NameOfPart = std::function<std::string(const TensorPart& part)>;
 
-void load_named(Executor& executor, Role role, const SafetensorsSet& files, const NameOfPart& name_of) {
+void load_named(Executor& executor, Role role, const SafetensorsSet& files, const NameOfPart& name_of,
+                const BytesObserver& observer) {
   Staging staging(executor);
+  int64_t done_bytes = 0;
   for (const Buffer* buffer : file_buffers(executor.plan(), role)) {
     Placer placer(executor, staging, *buffer);
     int64_t columns = columns_of(*buffer);
@@ -176,6 +178,10 @@ void load_named(Executor& executor, Role role, const SafetensorsSet& files, cons
       require_shape(*buffer, part, tensor, name);
       placer.place(part.row_begin * columns, part.rows * columns, tensor.dtype, tensor.bytes.data());
       files.release(tensor.bytes);
+      done_bytes += std::ssize(tensor.bytes);
+      if (observer) {
+        observer(done_bytes, files.total_bytes());
+      }
     }
   }
   executor.backend().synchronize();
@@ -206,16 +212,18 @@ void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, c
   }
 }
 
-void load_tensors(Executor& executor, Role role, const SafetensorsSet& files) {
-  load_named(executor, role, files, [&](const TensorPart& part) { return name_in(files, part); });
+void load_tensors(Executor& executor, Role role, const SafetensorsSet& files, const BytesObserver& observer) {
+  load_named(
+      executor, role, files, [&](const TensorPart& part) { return name_in(files, part); }, observer);
 }
 
 void load_instead(Executor& executor, const SafetensorsSet& files,
                   const std::map<std::string, std::string>& names) {
-  load_named(executor, Role::base_weights, files, [&](const TensorPart& part) {
+  auto name_of_part = [&](const TensorPart& part) {
     auto found = names.find(part.names.front());
     return found == names.end() ? "" : found->second;
-  });
+  };
+  load_named(executor, Role::base_weights, files, name_of_part, {});
 }
 
 void load_constants(Executor& executor) {
@@ -302,10 +310,25 @@ void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, 
   executor.backend().synchronize();
 }
 
-void save_tensor(BufferReader& reader, const StoredTensor& tensor, SafetensorsWriter& writer) {
+TensorSaver::TensorSaver(BufferReader& reader, const std::vector<StoredTensor>& tensors,
+                         const BytesObserver& observer)
+    : reader_(reader), tensors_(tensors), observer_(observer) {
+  for (const StoredTensor& tensor : tensors) {
+    total_bytes_ += tensor.elements * size_of(tensor.dtype);
+  }
+}
+
+void TensorSaver::save(size_t index, SafetensorsWriter& writer) {
+  const StoredTensor& tensor = tensors_[index];
   int64_t element_bytes = size_of(tensor.dtype);
-  reader.read(tensor.buffer, tensor.first_element * element_bytes, tensor.elements * element_bytes,
-              [&](std::span<const std::byte> bytes) { writer.write(bytes); });
+  reader_.read(tensor.buffer, tensor.first_element * element_bytes, tensor.elements * element_bytes,
+               [&](std::span<const std::byte> bytes) {
+                 writer.write(bytes);
+                 done_bytes_ += static_cast<int64_t>(bytes.size());
+                 if (observer_) {
+                   observer_(done_bytes_, total_bytes_);
+                 }
+               });
 }
 
 }  // namespace snug

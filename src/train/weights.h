@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,12 +14,16 @@
 
 namespace snug {
 
+// How far moving tensors has come, after each of them.
+using BytesObserver = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
+
 // What a set of files must hold for a plan, checked before a byte is loaded: throws bad_input naming every
 // missing tensor, or the first whose shape disagrees with the config.
 void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, const std::string& source);
 
 // Streams all buffers of `role` that come from files into their places, converting on the way.
-void load_tensors(Executor& executor, Role role, const SafetensorsSet& files);
+void load_tensors(Executor& executor, Role role, const SafetensorsSet& files,
+                  const BytesObserver& observer = {});
 
 // The same for some tensors of the model only, in place of what was loaded before: `names` has the model's
 // name of each and the files'. Throws bad_input for one whose shape disagrees.
@@ -49,7 +54,19 @@ std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>
 // another kind.
 void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, const SafetensorsSet& files);
 
-// Streams one tensor to a file.
-void save_tensor(BufferReader& reader, const StoredTensor& tensor, SafetensorsWriter& writer);
+// Streams tensors to files.
+class TensorSaver {
+ public:
+  // `observer` hears of the bytes of all of `tensors`; both must outlive the saver.
+  TensorSaver(BufferReader& reader, const std::vector<StoredTensor>& tensors, const BytesObserver& observer);
+  void save(size_t tensor, SafetensorsWriter& writer);
+
+ private:
+  BufferReader& reader_;
+  const std::vector<StoredTensor>& tensors_;
+  const BytesObserver& observer_;
+  int64_t done_bytes_ = 0;
+  int64_t total_bytes_ = 0;
+};
 
 }  // namespace snug

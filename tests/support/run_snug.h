@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ inline std::string shell_quoted(const std::string& argument) {
 // `before` stands before the program in the shell's line, `input` is the file it reads.
 inline CommandResult run_snug(const std::vector<std::string>& arguments, const std::string& before = "",
                               const std::string& input = "/dev/null") {
+  unsetenv("COLUMNS");  // of the shell that the tests were started from
   TemporaryFolder folder;
   std::string errors_file = (folder.path() / "errors").string();
   std::string command = before + shell_quoted(SNUG_BINARY);

@@ -14,6 +14,7 @@ namespace {
 class Silent : public TrainObserver {
  public:
   void on_stage(const std::string&) override {}
+  void on_progress(const WorkProgress&) override {}
   void on_step(const StepMetrics&) override {}
   void on_evaluation(const EvaluationMetrics&) override {}
   void on_warning(const std::string&) override {}
