@@ -75,7 +75,7 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "not there: lora.target_modules chooses layers by name"},
     {"lora_bias", "not there: biases of the adapters themselves; lora.bias trains the model's"},
     {"lora_model_dir adapter_name_or_path",
-     "not there: training starts with fresh adapters; snug generate --adapter uses one"},
+     "write lora.start to train an adapter on; snug generate --adapter uses one"},
     // data
     {"dataset datasets dataset_path dataset_name data_path train_data train_files", "write data.train_file"},
     {"dataset_dir", "write data.train_file with its folder"},

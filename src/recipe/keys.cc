@@ -106,6 +106,9 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
   keys.push_back(bool_key(
       "lora.use_rslora", [](auto& recipe) -> auto& { return lora_of(recipe).use_rslora; },
       "Scale by lora_alpha / sqrt(r) instead."));
+  keys.push_back(optional_path_key(
+      "lora.start", "a PEFT folder", [](auto& recipe) -> auto& { return lora_of(recipe).start; },
+      "Train these adapters on instead of fresh ones. r, lora_alpha and the modules must be theirs."));
 }
 
 void add_data(std::vector<RecipeKey>& keys) {
@@ -283,6 +286,21 @@ void add_training(std::vector<RecipeKey>& keys) {
       "and rounds stochastically: 6 bytes a trained parameter beside the gradient instead of 14."));
 }
 
+// Followed before any other key is read (parse.cc), and written out when a recipe is saved.
+RecipeKey extends_key() {
+  RecipeKey key{.name = "extends",
+                .allowed = "a recipe, or null",
+                .help =
+                    "Another recipe that this one changes: its keys count where this one has none. Its paths "
+                    "are relative to its own folder."};
+  key.read = [](const YamlNode& node, Recipe&) -> std::optional<BadValue> {
+    std::string ignored;
+    return is_null(node) ? std::nullopt : read_text(node, ignored);
+  };
+  key.print = [](const Recipe&) { return Json(); };
+  return key;
+}
+
 void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
   keys.push_back(size_key(
       "memory.limit", [](auto& recipe) -> auto& { return recipe.memory.limit_bytes; },
@@ -298,6 +316,7 @@ void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
   keys.push_back(integer_key(
       "logging.logging_steps", {1, kMaxSteps},
       [](auto& recipe) -> auto& { return recipe.logging.logging_steps; }, "Steps between lines of metrics."));
+  keys.push_back(extends_key());
   keys.push_back(path_key(
       "output_dir", "the path of a folder", [](auto& recipe) -> auto& { return recipe.output_dir; },
       "Where the run writes, relative to the current folder."));

@@ -86,8 +86,11 @@ class NameChecker {
   std::map<std::string, YamlNode, std::less<>> seen_;
 };
 
+// Whether a section that is written takes the place of what was before, or adds to it.
+enum class SectionMode { replaces, adds };
+
 void read_section(const RecipeSection& section, const YamlNode& value, const YamlSource& source,
-                  Reading& reading) {
+                  SectionMode mode, Reading& reading) {
   bool is_empty = value.value->kind == Kind::null;
   if (!is_empty && value.value->kind != Kind::map) {
     reading.refuse(fmt::format("{}: {} is {}: expected a section with keys: {}", source.at(value),
@@ -95,8 +98,9 @@ void read_section(const RecipeSection& section, const YamlNode& value, const Yam
     return;
   }
   if (section.set_present != nullptr) {
-    section.set_present(reading.recipe,
-                        false);  // keys that are not written here are not set, whatever was before
+    if (mode == SectionMode::replaces) {
+      section.set_present(reading.recipe, false);
+    }
     section.set_present(reading.recipe, !is_empty);
   }
   NameChecker names(fmt::format("in {}", section.name), source, reading);
@@ -130,7 +134,7 @@ void read_root(const YamlNode& root, const YamlSource& source, Reading& reading)
     const RecipeSection* section = find_recipe_section(*name);
     const RecipeKey* key = name->find('.') == std::string::npos ? find_recipe_key(*name) : nullptr;
     if (section != nullptr) {
-      read_section(*section, items[i + 1], source, reading);
+      read_section(*section, items[i + 1], source, SectionMode::adds, reading);
     } else if (key != nullptr) {
       read_key(*key, items[i], items[i + 1], source, reading);
     } else {
@@ -156,7 +160,7 @@ void apply_override(const std::string& override_text, Reading& reading) {
   if (const RecipeKey* key = find_recipe_key(name); key != nullptr) {
     read_key(*key, value, value, source, reading);
   } else if (const RecipeSection* section = find_recipe_section(name); section != nullptr) {
-    read_section(*section, value, source, reading);
+    read_section(*section, value, source, SectionMode::replaces, reading);
   } else {
     size_t dot = name.find('.');
     std::string section_name = dot == std::string::npos ? "" : name.substr(0, dot);
@@ -206,6 +210,9 @@ void resolve_paths(const std::filesystem::path& recipe_folder, Recipe& recipe) {
   }
   if (!recipe.data.cache_dir.empty()) {
     resolve(recipe.data.cache_dir);
+  }
+  if (recipe.lora && !recipe.lora->start.empty()) {
+    resolve(recipe.lora->start);
   }
   std::error_code ignored;  // an unreadable place is no file and no model folder
   std::filesystem::path chat_template = recipe_folder / with_home(recipe.data.chat_template);
@@ -269,6 +276,37 @@ void throw_if_any(const YamlSource& source, const std::vector<std::string>& prob
   }
 }
 
+// The file that a recipe extends, or "". What is no name is refused where the key is read.
+std::string base_of(const YamlNode& root) {
+  const std::vector<YamlNode>& items = root.value->items;
+  for (size_t i = 0; root.value->kind == Kind::map && i + 1 < items.size(); i += 2) {
+    if (items[i].value->text == "extends" && items[i + 1].value->kind == Kind::scalar) {
+      return items[i + 1].value->text;
+    }
+  }
+  return "";
+}
+
+// What a recipe is based on comes first, with its paths as they are from its own folder.
+void read_bases(const YamlNode& root, const YamlSource& source, const std::filesystem::path& folder,
+                std::vector<std::filesystem::path> chain, Reading& reading) {
+  std::string base = base_of(root);
+  if (base.empty()) {
+    return;
+  }
+  std::filesystem::path path = std::filesystem::absolute(folder / with_home(base)).lexically_normal();
+  if (std::find(chain.begin(), chain.end(), path) != chain.end()) {
+    reading.refuse(fmt::format("{}: extends leads back to {}", source.name, path.string()));
+    return;
+  }
+  chain.push_back(path);
+  YamlSource base_source{.name = path.string()};
+  YamlDocument document(read_text_file(path, kMaxYamlBytes), base_source);
+  read_bases(document.root(), base_source, path.parent_path(), chain, reading);
+  read_root(document.root(), base_source, reading);
+  resolve_paths(path.parent_path(), reading.recipe);
+}
+
 std::string read_standard_input(int64_t max_bytes) {
   std::string text(static_cast<size_t>(max_bytes) + 1, '\0');
   std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -284,6 +322,9 @@ Recipe parse_recipe(std::string_view text, const std::string& path,
   YamlDocument document(text, source);
   Reading reading;
   reading.recipe.source_path = path;
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::filesystem::path self = path.empty() ? "" : std::filesystem::absolute(path).lexically_normal();
+  read_bases(document.root(), source, folder, {self}, reading);
   read_root(document.root(), source, reading);
   for (const std::string& override_text : overrides) {
     apply_override(override_text, reading);
@@ -293,7 +334,7 @@ Recipe parse_recipe(std::string_view text, const std::string& path,
     check_together(source, reading);  // of keys that were not read it would say what is not so
   }
   throw_if_any(source, reading.problems);
-  resolve_paths(std::filesystem::path(path).parent_path(), reading.recipe);
+  resolve_paths(folder, reading.recipe);
   return std::move(reading.recipe);
 }
 

@@ -36,6 +36,7 @@ struct LoraSection {
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
   LoraBias bias = LoraBias::none;
   bool use_rslora = false;  // scale by alpha / sqrt(r) instead of alpha / r
+  std::string start = {};   // a PEFT folder whose adapters are trained on; "": fresh ones
 };
 
 enum class DataFormat {

@@ -43,6 +43,9 @@ Recipe with_absolute_paths(Recipe recipe) {
   }
   recipe.data.cache_dir = absolute_path(recipe.data.cache_dir);
   recipe.output_dir = absolute_path(recipe.output_dir);
+  if (recipe.lora) {
+    recipe.lora->start = absolute_path(recipe.lora->start);
+  }
   std::error_code ignored;  // an unreadable place is no file and no model folder
   if (std::filesystem::is_regular_file(recipe.data.chat_template, ignored)) {
     recipe.data.chat_template = absolute_path(recipe.data.chat_template);

@@ -286,6 +286,23 @@ LoraSection read_adapter_config(const std::filesystem::path& folder) {
   return lora;
 }
 
+void require_same_adapter(const LoraSection& lora, const std::filesystem::path& folder) {
+  LoraSection theirs = read_adapter_config(folder);
+  auto require = [&](const Json& ours, const Json& wanted, std::string_view key) {
+    if (ours != wanted) {
+      throw bad_input(
+          fmt::format("lora.{} is {}, but the adapter of lora.start ({}) has {}: write that to go on with it",
+                      key, ours.dump(), folder.string(), wanted.dump()));
+    }
+  };
+  require(lora.r, theirs.r, "r");
+  require(lora.lora_alpha, theirs.lora_alpha, "lora_alpha");
+  require(lora.use_rslora, theirs.use_rslora, "use_rslora");
+  require(patterns_json(lora.rank_pattern), patterns_json(theirs.rank_pattern), "rank_pattern");
+  require(patterns_json(lora.alpha_pattern), patterns_json(theirs.alpha_pattern), "alpha_pattern");
+  require(name_of(lora.bias), name_of(theirs.bias), "bias");
+}
+
 void load_adapter(Executor& executor, const std::filesystem::path& folder) {
   SafetensorsSet files = SafetensorsSet::open(folder / kWeightsFile);
   const Plan& plan = executor.plan();

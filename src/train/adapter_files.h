@@ -23,6 +23,10 @@ std::vector<PlannedFile> adapter_files(const Plan& plan);
 // does not know.
 LoraSection read_adapter_config(const std::filesystem::path& folder);
 
+// Throws bad_input, naming the key, unless these settings are those of the folder's adapter (but for
+// dropout), so that training can go on with it.
+void require_same_adapter(const LoraSection& lora, const std::filesystem::path& folder);
+
 // Loads the adapters of a plan that was made with these settings, and the biases that the folder holds in
 // place of the model's own. Throws bad_input for a tensor that is missing, and for one that nobody asks for.
 void load_adapter(Executor& executor, const std::filesystem::path& folder);

@@ -15,6 +15,7 @@
 #include "data/batches/limits.h"
 #include "plan/fit.h"
 #include "recipe/scheduler_kwargs.h"
+#include "train/adapter_files.h"
 #include "train/checkpoint.h"
 #include "train/finite.h"
 #include "train/loss_watch.h"
@@ -99,6 +100,9 @@ class Trainer {
     }
     if (inputs_.resume) {
       go_on(*inputs_.resume);
+    } else if (recipe_.lora && !recipe_.lora->start.empty()) {
+      observer_.on_stage(fmt::format("going on with the adapter {}", recipe_.lora->start));
+      load_adapter(executor_, recipe_.lora->start);
     } else if (recipe_.lora) {
       initialize_adapters(executor_, seed);
     }
@@ -401,6 +405,9 @@ DataModel data_model(const LocatedModel& model) {
 }
 
 TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, const DataObserver& observer) {
+  if (recipe.lora && !recipe.lora->start.empty()) {
+    require_same_adapter(*recipe.lora, recipe.lora->start);
+  }
   return {.recipe = recipe, .model = model, .data = load_run_data(recipe, data_model(model), observer)};
 }
 

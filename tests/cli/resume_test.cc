@@ -219,6 +219,21 @@ TEST_F(Resume, KeepsAsManyCheckpointsAsAsked) {
   EXPECT_TRUE(fs::exists(path("minutes/checkpoint-5")));
 }
 
+// Adapters that are trained on at next to no rate stay what they were.
+TEST_F(Resume, TrainingCanStartFromAnAdapter) {
+  ASSERT_EQ(train("first", {"training.max_steps=4"}).exit_code, 0);
+  std::vector<std::string> settings = {"lora.start=" + path("first").string(), "training.max_steps=2",
+                                       "training.learning_rate=1e-30", "training.weight_decay=0"};
+  CommandResult result = train("second", settings);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(read_text_file(path("first/adapter_model.safetensors")),
+            read_text_file(path("second/adapter_model.safetensors")));
+  settings.emplace_back("lora.lora_alpha=8");
+  CommandResult other = train("third", settings);
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.errors.find("lora.lora_alpha is 8.0, but the adapter"), std::string::npos) << other.errors;
+}
+
 // With a rate at which the model gets worse, the best evaluation is not the last.
 TEST_F(Resume, TheBestEvaluationCanBeTheResult) {
   std::vector<std::string> settings = {"training.save_strategy=best", "training.load_best_model_at_end=true",

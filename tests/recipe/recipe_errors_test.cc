@@ -123,7 +123,7 @@ TEST(RecipeErrors, AliasesDoNotMultiply) {
   }
   std::string message = message_of(chain, "demo.yml").value_or("accepted");
   EXPECT_NE(message.find("demo.yml:1:1: unknown key \"a0\" at the top level; known names: model, lora, data, "
-                         "training, memory, logging, output_dir"),
+                         "training, memory, logging, extends, output_dir"),
             std::string::npos)
       << message;
 }

@@ -9,10 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "io/atomic_file.h"
 #include "recipe/keys.h"
 #include "recipe/parse.h"
 #include "recipe/reference.h"
 #include "recipe/write.h"
+#include "support/temporary_folder.h"
 #include "test_paths.h"
 
 namespace snug {
@@ -24,6 +27,7 @@ constexpr std::string_view kSmallest = "model: {path: tiny}\ndata: {train_file: 
 
 // No value is the default, so that a key that is not read shows.
 constexpr std::string_view kEveryKey = R"(# every key
+extends: null
 model:
   path: org/name
   dtype: bf16
@@ -42,6 +46,7 @@ lora:
   alpha_pattern: {q_proj: 1.5}
   bias: lora_only
   use_rslora: true
+  start: runs/earlier
 data:
   train_file: train.jsonl
   eval_file: sub/eval.jsonl
@@ -265,6 +270,42 @@ TEST(Recipe, PatternsKeepTheirOrderAndComeBackAsWritten) {
   EXPECT_EQ(again.lora->bias, LoraBias::lora_only);
   EXPECT_EQ(again.model.max_positions, 100);
   EXPECT_FALSE(with({"model.max_positions=5", "model.max_positions=null"}).model.max_positions.has_value());
+}
+
+// Each file's keys count over those that it is based on, section by section; paths are of their own file.
+TEST(Recipe, CanExtendAnother) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "base/models/tiny");
+  write_file_atomically(
+      folder / "base/oldest.yml",
+      "model: {path: models/tiny}\ndata: {train_file: a.jsonl}\nlora: {r: 4, lora_alpha: 9}\n");
+  write_file_atomically(folder / "base/middle.yml",
+                        "extends: oldest.yml\ntraining: {seed: 3, learning_rate: 1e-3}\n");
+  write_file_atomically(folder / "mine.yml", "extends: base/middle.yml\nlora: {r: 8}\ntraining: {seed: 5}\n");
+  Recipe recipe = read_recipe(folder / "mine.yml");
+  EXPECT_EQ(recipe.model.path, (folder / "base/models/tiny").string());
+  EXPECT_EQ(recipe.data.train_file.front().path, (folder / "base/a.jsonl").string());
+  EXPECT_EQ(recipe.lora->r, 8);
+  EXPECT_EQ(recipe.lora->lora_alpha, 9);
+  EXPECT_EQ(recipe.training.seed, 5);
+  EXPECT_EQ(recipe.training.learning_rate, 1e-3);
+  Recipe again = parse_recipe(recipe_to_yaml(recipe), "");
+  EXPECT_EQ(again.lora->lora_alpha, 9);  // written out
+
+  write_file_atomically(folder / "mine.yml", "extends: base/middle.yml\nlora: null\n");
+  EXPECT_FALSE(read_recipe(folder / "mine.yml").lora.has_value());
+  auto message = [&](const char* text) -> std::string {
+    write_file_atomically(folder / "base/oldest.yml", text);
+    try {
+      read_recipe(folder / "mine.yml");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message("extends: ../mine.yml\n").find("extends leads back to"), std::string::npos);
+  EXPECT_NE(message("model: {pth: x}\n").find("base/oldest.yml:1:9: unknown key"), std::string::npos);
+  EXPECT_NE(message("extends: nowhere.yml\n").find("nowhere.yml: no such file"), std::string::npos);
 }
 
 TEST(Recipe, OverridesCanSupplyARequiredKey) {
