@@ -99,13 +99,23 @@ LengthLimits length_limits(const DataSection& data) {
 RunData load_run_data(const Recipe& recipe, const DataModel& model, const DataObserver& observer) {
   const DataSection& data = recipe.data;
   TokenStore store(tokenize_options(data, model), data.cache_dir, observer);
-  RunData run{assemble(store, data.train_file, recipe, model), std::nullopt};
+  RunData run{.train = assemble(store, data.train_file, recipe, model), .eval = std::nullopt};
   if (!data.eval_file.empty()) {
     std::vector<DataFile> files;
     for (const std::string& path : data.eval_file) {
       files.push_back({path});
     }
     run.eval = assemble(store, files, recipe, model);
+    for (size_t i = 0; i < data.eval_sets.size(); ++i) {
+      bool is_new = run.eval_sets.empty() || run.eval_sets.back().name != data.eval_sets[i];
+      if (is_new) {
+        run.eval_sets.push_back({data.eval_sets[i], {}});
+      }
+      run.eval_sets.back().data.add(store.get(files[i].path), length_limits(data), 1);
+    }
+    for (const EvalSet& set : run.eval_sets) {
+      check_not_empty(set.data, data);
+    }
   } else if (data.eval_split > 0) {
     run.eval = run.train.split_off(data.eval_split, static_cast<uint64_t>(data.split_seed));
     if (run.train.size() == 0 || run.eval->size() == 0) {

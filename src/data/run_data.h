@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/dataset.h"
 #include "data/tokens/tokenize_files.h"
@@ -19,9 +20,16 @@ struct DataModel {
   int64_t vocabulary = 0;
 };
 
+// A named set to evaluate with.
+struct EvalSet {
+  std::string name;
+  Dataset data;
+};
+
 struct RunData {
   Dataset train;
-  std::optional<Dataset> eval;
+  std::optional<Dataset> eval;          // all of it
+  std::vector<EvalSet> eval_sets = {};  // the same by name, where there are names
 };
 
 bool has_bad_rows(const RunData& data);

@@ -136,8 +136,6 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
     {"optim optimizer optim_args optim_target_modules",
      "the optimizer is AdamW; its settings are training.adam_beta1 and its neighbours"},
     {"grad_clip gradient_clipping", "write training.max_grad_norm"},
-    {"early_stopping_patience early_stopping_threshold",
-     "not there: training runs to its end; training.max_steps sets it"},
     {"neftune_noise_alpha label_smoothing_factor loss_type router_aux_loss_coef",
      "not there: the loss is the cross-entropy of the targets"},
     {"do_train do_eval do_predict stage",
@@ -188,8 +186,6 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "write training.save_strategy, with training.save_steps or training.save_minutes"},
     {"save_only_model", "not there: a checkpoint holds what is needed to go on"},
     {"save_on_each_node save_safetensors", "not needed: checkpoints are safetensors, written once"},
-    {"metric_for_best_model greater_is_better",
-     "not there yet: the best is the lowest loss of an evaluation"},
     {"push_to_hub hub_model_id hub_strategy hub_private_repo hub_always_push hub_revision",
      "not there: uploads; output_dir is a folder that PEFT and transformers read"},
 });

@@ -187,6 +187,63 @@ std::optional<BadValue> read_text_or_list(const YamlNode& node, std::vector<std:
   return std::nullopt;
 }
 
+namespace {
+
+// It becomes a part of the metrics' names.
+bool is_set_name(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+}  // namespace
+
+std::optional<BadValue> read_eval_files(const YamlNode& node, std::vector<std::string>& files,
+                                        std::vector<std::string>& sets) {
+  std::vector<std::string> all_files;
+  std::vector<std::string> all_sets;
+  if (node.value->kind == YamlValue::Kind::map) {
+    const std::vector<YamlNode>& items = node.value->items;
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      std::string name = items[i].value->text;
+      bool is_new = std::find(all_sets.begin(), all_sets.end(), name) == all_sets.end();
+      std::vector<std::string> of_set;
+      if (!is_set_name(name) || !is_new) {
+        return bad(items[i]);
+      }
+      if (std::optional<BadValue> wrong = read_text_or_list(items[i + 1], of_set)) {
+        return wrong;
+      }
+      all_files.insert(all_files.end(), of_set.begin(), of_set.end());
+      all_sets.insert(all_sets.end(), of_set.size(), name);
+    }
+    if (all_files.empty()) {
+      return bad(node);
+    }
+  } else if (!is_null(node)) {
+    if (std::optional<BadValue> wrong = read_text_or_list(node, all_files)) {
+      return wrong;
+    }
+  }
+  files = std::move(all_files);
+  sets = std::move(all_sets);
+  return std::nullopt;
+}
+
+Json eval_files_json(const std::vector<std::string>& files, const std::vector<std::string>& sets) {
+  if (files.empty()) {
+    return {};
+  }
+  if (sets.empty()) {
+    return files.size() == 1 ? Json(files.front()) : Json(files);
+  }
+  Json map = Json::object();
+  for (size_t i = 0; i < files.size(); ++i) {
+    map[sets[i]].push_back(files[i]);
+  }
+  return map;
+}
+
 std::optional<BadValue> read_lines(const YamlNode& node, std::string& out) {
   constexpr size_t kMaxFormBytes = 65536;
   if (!is_scalar(node) || node.value->text.empty() || node.value->text.size() > kMaxFormBytes ||

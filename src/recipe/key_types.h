@@ -53,6 +53,11 @@ std::optional<BadValue> read_number(const YamlNode& node, const NumberRange& ran
 std::optional<BadValue> read_bool(const YamlNode& node, bool& out);
 std::optional<BadValue> read_text(const YamlNode& node, std::string& out);
 std::optional<BadValue> read_text_or_list(const YamlNode& node, std::vector<std::string>& out);
+// The same, or a map from names to these: `sets` has the name of each of `files` then, and is empty
+// otherwise. null for no files.
+std::optional<BadValue> read_eval_files(const YamlNode& node, std::vector<std::string>& files,
+                                        std::vector<std::string>& sets);
+Json eval_files_json(const std::vector<std::string>& files, const std::vector<std::string>& sets);
 // The same, each with a weight if the list has {path, weight} in it.
 std::optional<BadValue> read_files(const YamlNode& node, std::vector<DataFile>& out);
 // {text: number}, in the order in which they stand.

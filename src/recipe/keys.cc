@@ -111,15 +111,28 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
       "Train these adapters on instead of fresh ones. r, lora_alpha and the modules must be theirs."));
 }
 
+RecipeKey eval_files_key() {
+  RecipeKey key{.name = "data.eval_file",
+                .allowed = "a file, a list of files, a map from names of sets to these, or null",
+                .example = "{chat: chat.jsonl, code: [a.jsonl, b.jsonl]}",
+                .help =
+                    "The same for evaluation; null for none. Named sets have their own losses "
+                    "(`eval_chat_loss`) beside that of all (`eval_loss`)."};
+  key.read = [](const YamlNode& node, Recipe& recipe) {
+    return read_eval_files(node, recipe.data.eval_file, recipe.data.eval_sets);
+  };
+  key.print = [](const Recipe& recipe) {
+    return eval_files_json(recipe.data.eval_file, recipe.data.eval_sets);
+  };
+  return key;
+}
+
 void add_data(std::vector<RecipeKey>& keys) {
   keys.push_back(required_files_key(
       "data.train_file", [](auto& recipe) -> auto& { return recipe.data.train_file; },
       "What to train on: JSONL, JSON, CSV, TSV or plain text, also .gz and .zst; files or patterns, relative "
       "to the recipe's folder. A weight of 2 shows a file's rows twice an epoch, 0.5 a half of them."));
-  keys.push_back(optional_names_key(
-      "data.eval_file", "a file, or a list of files",
-      [](auto& recipe) -> auto& { return recipe.data.eval_file; },
-      "The same for evaluation; null for none."));
+  keys.push_back(eval_files_key());
   keys.push_back(number_key(
       "data.eval_split", kAtLeastZero, [](auto& recipe) -> auto& { return recipe.data.eval_split; }, "0.02",
       "Rows of train_file that are kept for evaluation instead: a share of them if below 1, else so many; 0 "
@@ -279,6 +292,21 @@ void add_training(std::vector<RecipeKey>& keys) {
       "training.load_best_model_at_end",
       [](auto& recipe) -> auto& { return recipe.training.load_best_model_at_end; },
       "The result is the checkpoint whose evaluation was the best, instead of the last step's."));
+  keys.push_back(path_key(
+      "training.metric_for_best_model", "eval_loss, or eval_NAME_loss of a set of data.eval_file",
+      [](auto& recipe) -> auto& { return recipe.training.metric_for_best_model; },
+      "What says which evaluation is the best."));
+  keys.push_back(bool_key(
+      "training.greater_is_better", [](auto& recipe) -> auto& { return recipe.training.greater_is_better; },
+      "Whether more of it is better."));
+  keys.push_back(integer_key(
+      "training.early_stopping_patience", {0, kMaxSteps},
+      [](auto& recipe) -> auto& { return recipe.training.early_stopping_patience; },
+      "End the run after so many evaluations in a row that are no better than the best before; 0: never."));
+  keys.push_back(number_key(
+      "training.early_stopping_threshold", kAtLeastZero,
+      [](auto& recipe) -> auto& { return recipe.training.early_stopping_threshold; }, "0.001",
+      "By how much an evaluation must be better to count as such, for early stopping."));
   keys.push_back(choice_key(
       "training.optimizer_states", kOptimizerStates,
       [](auto& recipe) -> auto& { return recipe.training.optimizer_states; },

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "io/atomic_file.h"
 #include "io/printable.h"
+#include "recipe/eval_metric.h"
 #include "recipe/keys.h"
 #include "recipe/scheduler_kwargs.h"
 #include "recipe/suggest.h"
@@ -261,6 +262,11 @@ void check_together(const YamlSource& source, Reading& reading) {
       "or data.eval_split");
   refuse(training.load_best_model_at_end && training.save_strategy == SaveStrategy::no,
          "training.load_best_model_at_end needs checkpoints, but training.save_strategy is no: write best");
+  std::string metric_problem = find_metric_problem(recipe);
+  refuse(!metric_problem.empty(), metric_problem);
+  refuse(training.early_stopping_patience > 0 && !evaluates,
+         "training.early_stopping_patience is set, but there is nothing to evaluate with: write "
+         "data.eval_file or data.eval_split");
   std::string schedule_problem = find_schedule_problem(recipe.training);
   refuse(!schedule_problem.empty(), schedule_problem);
 }

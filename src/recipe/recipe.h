@@ -72,6 +72,7 @@ struct DataFile {
 struct DataSection {
   std::vector<DataFile> train_file;
   std::vector<std::string> eval_file;  // likewise; empty for none
+  std::vector<std::string> eval_sets;  // the name of the set that each of them is in; empty: one set, unnamed
   double eval_split = 0;               // rows of train_file kept for evaluation: a share below 1, or a number
   int64_t split_seed = 42;
   DataFormat format = DataFormat::automatic;
@@ -129,6 +130,10 @@ struct TrainingSection {
   double save_minutes = 30;
   int64_t save_total_limit = 2;         // checkpoints kept, the newest ones and the best
   bool load_best_model_at_end = false;  // the result is that of the best evaluation
+  std::string metric_for_best_model = "eval_loss";
+  bool greater_is_better = false;
+  int64_t early_stopping_patience = 0;  // evaluations in a row that are no better; 0: no limit
+  double early_stopping_threshold = 0;  // what counts as better
   // bf16: both moments are bf16, and bf16 parameters have no fp32 master; all rounded stochastically.
   DType optimizer_states = DType::f32;
 };

@@ -98,8 +98,12 @@ void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
     return;
   }
   line_.clear();
-  say(fmt::format("  {} step {}: loss {:.4f} over {} targets\n", style_.bold("evaluation"), metrics.step,
-                  metrics.loss, format_count(metrics.targets)));
+  std::string text = fmt::format("  {} step {}: loss {:.4f} over {} targets", style_.bold("evaluation"),
+                                 metrics.step, metrics.loss, format_count(metrics.targets));
+  for (const SetMetrics& set : metrics.sets) {
+    text += fmt::format("; {} {:.4f}", printable(set.name), set.loss);
+  }
+  say(fit_lines(text + "\n", style_));
 }
 
 std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEstimate& expected,
@@ -112,8 +116,10 @@ std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEsti
   auto columns = static_cast<int>(std::min(kCurveColumns, style.columns() - kCurveMargin));
   std::string text = fmt::format(
       "  {} {} of {} steps, {} tokens in {} ({} tok/s while training)\n",
-      summary.interrupted ? style.bad("stopped early:") : style.good("done:"), summary.steps,
-      summary.total_steps, format_count(summary.tokens), format_duration(summary.seconds),
+      summary.interrupted   ? style.bad("stopped early:")
+      : summary.ended_early ? style.good("done, for evaluations got no better:")
+                            : style.good("done:"),
+      summary.steps, summary.total_steps, format_count(summary.tokens), format_duration(summary.seconds),
       format_count(static_cast<int64_t>(static_cast<double>(summary.tokens) / std::max(seconds_, 1e-9))));
   if (expected.known() && summary.steps > 0) {
     text += fmt::format(

@@ -16,7 +16,7 @@ namespace {
 
 // What a run does beside its steps, and where its files are: what they hold is compared by fingerprints. More
 // steps or epochs may be added, and a run that is cut shorter ends earlier.
-constexpr std::array<std::string_view, 16> kFree = {
+constexpr std::array<std::string_view, 20> kFree = {
     "output_dir",
     "model.path",
     "data.train_file",
@@ -31,6 +31,10 @@ constexpr std::array<std::string_view, 16> kFree = {
     "training.save_minutes",
     "training.save_total_limit",
     "training.load_best_model_at_end",
+    "training.metric_for_best_model",
+    "training.greater_is_better",
+    "training.early_stopping_patience",
+    "training.early_stopping_threshold",
     "memory.limit",
     "logging.logging_steps",
 };

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/error.h"
 
 #include "io/atomic_file.h"
@@ -19,10 +21,23 @@ constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kSummary = "summary.json";
 constexpr int64_t kSmallFileBytes = 4 << 10;
 
+// With the names that Hugging Face's Trainer gives them, but for the step.
+Json evaluation_json(const EvaluationMetrics& row) {
+  Json json = {{"step", row.step},
+               {"eval_loss", row.loss},
+               {"eval_perplexity", std::exp(row.loss)},
+               {"eval_targets", row.targets}};
+  for (const SetMetrics& set : row.sets) {
+    json[fmt::format("eval_{}_loss", set.name)] = set.loss;
+    json[fmt::format("eval_{}_targets", set.name)] = set.targets;
+  }
+  return json;
+}
+
 Json evaluations_json(const TrainSummary& summary) {
   Json evaluations = Json::array();
   for (const EvaluationMetrics& row : summary.evaluations) {
-    evaluations.push_back({{"step", row.step}, {"loss", row.loss}});
+    evaluations.push_back(evaluation_json(row));
   }
   return evaluations;
 }
@@ -116,7 +131,7 @@ std::string RunOutput::log_step(const StepMetrics& row, int64_t tokens_so_far) {
 }
 
 std::string RunOutput::log_evaluation(const EvaluationMetrics& row) {
-  return append({{"step", row.step}, {"eval_loss", row.loss}, {"eval_targets", row.targets}});
+  return append(evaluation_json(row));
 }
 
 void RunOutput::save_result(Executor& executor, const BytesObserver& observer) {
@@ -130,6 +145,7 @@ void RunOutput::finish(const TrainSummary& summary, const Plan& plan) {
   Json json = {{"steps", summary.steps},
                {"total_steps", summary.total_steps},
                {"interrupted", summary.interrupted},
+               {"ended_early", summary.ended_early},
                {"stopped_because", summary.stopped_because.empty() ? Json() : Json(summary.stopped_because)},
                {"updates", summary.updates},
                {"skipped_updates", summary.skipped_updates()},

@@ -10,7 +10,11 @@ namespace snug {
 Json progress_to_json(const RunProgress& progress) {
   Json evaluations = Json::array();
   for (const EvaluationMetrics& row : progress.evaluations) {
-    evaluations.push_back({{"step", row.step}, {"loss", row.loss}, {"targets", row.targets}});
+    Json sets = Json::array();
+    for (const SetMetrics& set : row.sets) {
+      sets.push_back({{"name", set.name}, {"loss", set.loss}, {"targets", set.targets}});
+    }
+    evaluations.push_back({{"step", row.step}, {"loss", row.loss}, {"targets", row.targets}, {"sets", sets}});
   }
   const WatchMemory& watch = progress.watch;
   Json best;
@@ -25,6 +29,7 @@ Json progress_to_json(const RunProgress& progress) {
           {"last_loss", progress.last_loss},
           {"evaluations", evaluations},
           {"best", best},
+          {"evaluations_no_better", progress.evaluations_no_better},
           {"warnings", progress.warnings},
           {"watch",
            {{"skipped_in_a_row", watch.skipped_in_a_row},
@@ -45,12 +50,18 @@ RunProgress progress_from_json(const Json& json, const std::string& source) {
     json.at("first_loss").get_to(progress.first_loss);
     json.at("last_loss").get_to(progress.last_loss);
     for (const Json& row : json.at("evaluations")) {
-      progress.evaluations.push_back(
-          {.step = row.at("step"), .loss = row.at("loss"), .targets = row.at("targets")});
+      EvaluationMetrics evaluation{
+          .step = row.at("step"), .loss = row.at("loss"), .targets = row.at("targets")};
+      for (const Json& set : row.at("sets")) {
+        evaluation.sets.push_back(
+            {.name = set.at("name"), .loss = set.at("loss"), .targets = set.at("targets")});
+      }
+      progress.evaluations.push_back(std::move(evaluation));
     }
     if (const Json& best = json.at("best"); !best.is_null()) {
       progress.best = {.step = best.at("step"), .value = best.at("value")};
     }
+    json.at("evaluations_no_better").get_to(progress.evaluations_no_better);
     json.at("warnings").get_to(progress.warnings);
     const Json& watch = json.at("watch");
     watch.at("skipped_in_a_row").get_to(progress.watch.skipped_in_a_row);

@@ -11,10 +11,18 @@
 
 namespace snug {
 
+// Of one named set.
+struct SetMetrics {
+  std::string name;
+  double loss = 0;
+  int64_t targets = 0;
+};
+
 struct EvaluationMetrics {
   int64_t step = 0;
   double loss = 0;
   int64_t targets = 0;
+  std::vector<SetMetrics> sets = {};
   bool complete = true;  // false: it was broken off
 };
 
@@ -43,6 +51,7 @@ struct RunProgress {
   double last_loss = 0;
   std::vector<EvaluationMetrics> evaluations;
   std::optional<BestEvaluation> best;
+  int64_t evaluations_no_better = 0;  // in a row
   std::vector<std::string> warnings;
   WatchMemory watch;
 

@@ -14,6 +14,7 @@
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "plan/fit.h"
+#include "recipe/eval_metric.h"
 #include "recipe/scheduler_kwargs.h"
 #include "train/adapter_files.h"
 #include "train/checkpoint.h"
@@ -131,7 +132,7 @@ class Trainer {
     if (inputs_.resume && is_evaluation_due() && !evaluated_at_end()) {  // it was broken off
       evaluate();
     }
-    while (!summary_.interrupted && watch_.reason_to_stop().empty()) {
+    while (!summary_.interrupted && watch_.reason_to_stop().empty() && !has_lost_patience()) {
       double epoch_before = batches_.epoch();
       std::vector<Batch> step = batches_.next_step();
       if (step.empty()) {
@@ -222,7 +223,7 @@ class Trainer {
     }
     observer_.on_stage(fmt::format("saving {}", checkpoint_name(summary_.steps)));
     summary_.watch = watch_.memory();
-    bool is_last = summary_.interrupted || summary_.steps >= summary_.total_steps;
+    bool is_last = summary_.interrupted || has_lost_patience() || summary_.steps >= summary_.total_steps;
     warn(output_.save_checkpoint(executor_, summary_, summary_.total_steps, is_last, progress_of("saving")));
     saved_step_ = summary_.steps;
     saved_at_ = Clock::now();
@@ -307,28 +308,72 @@ class Trainer {
   }
 
   void evaluate() {
-    int64_t sequences = evaluation_sequences(executor_.plan()).value();
-    EvaluationMetrics row =
-        runner_.evaluate(*inputs_.data.eval, evaluation_batches(sequences), [&](int64_t done, int64_t total) {
-          observer_.on_progress({"evaluating", done, total});
-          return !observer_.should_stop();
-        });
+    EvaluationMetrics row = evaluate_sets();
     if (!row.complete) {
       summary_.interrupted = true;
       return;
     }
     row.step = summary_.steps;
     summary_.evaluations.push_back(row);
-    bool is_best = !summary_.best || row.loss < summary_.best->value;
-    if (is_best) {
-      summary_.best = {.step = row.step, .value = row.loss};
-    }
+    bool is_best = compare_with_best(row);
     warn(output_.log_evaluation(row));
     observer_.on_evaluation(row);
     if (is_best && recipe_.training.save_strategy == SaveStrategy::best) {
       save_checkpoint();
     }
     waiting_since_ = Clock::now();
+  }
+
+  EvaluationMetrics evaluate_sets() {
+    EvaluationMetrics all;
+    double loss_sum = 0;
+    auto add = [&](const std::string& name, const Dataset& dataset) {
+      BatchOptions options = evaluation_batches(evaluation_sequences(executor_.plan()).value());
+      EvaluationMetrics one = runner_.evaluate(dataset, options, [&](int64_t done, int64_t total) {
+        observer_.on_progress({"evaluating", done, total});
+        return !observer_.should_stop();
+      });
+      all.complete = all.complete && one.complete;
+      all.targets += one.targets;
+      loss_sum += one.loss * static_cast<double>(one.targets);
+      if (!name.empty()) {
+        all.sets.push_back({name, one.loss, one.targets});
+      }
+    };
+    if (inputs_.data.eval_sets.empty()) {
+      add("", *inputs_.data.eval);
+    }
+    for (size_t i = 0; i < inputs_.data.eval_sets.size() && all.complete; ++i) {
+      add(inputs_.data.eval_sets[i].name, inputs_.data.eval_sets[i].data);
+    }
+    all.loss = loss_sum / static_cast<double>(std::max<int64_t>(all.targets, 1));
+    return all;
+  }
+
+  // Whether this evaluation is the best so far. Also counts those that are no better, as Hugging Face's
+  // EarlyStoppingCallback does.
+  bool compare_with_best(const EvaluationMetrics& row) {
+    double value = row.loss;
+    std::string set = set_of_best_metric(recipe_.training);
+    for (const SetMetrics& one : row.sets) {
+      value = one.name == set ? one.loss : value;
+    }
+    double gain = 0;
+    if (summary_.best) {
+      gain = recipe_.training.greater_is_better ? value - summary_.best->value : summary_.best->value - value;
+    }
+    bool is_better = !summary_.best || gain > recipe_.training.early_stopping_threshold;
+    summary_.evaluations_no_better = is_better ? 0 : summary_.evaluations_no_better + 1;
+    bool is_best = !summary_.best || gain > 0;
+    if (is_best) {
+      summary_.best = {.step = row.step, .value = value};
+    }
+    return is_best;
+  }
+
+  bool has_lost_patience() const {
+    int64_t patience = recipe_.training.early_stopping_patience;
+    return patience > 0 && summary_.evaluations_no_better >= patience;
   }
 
   bool evaluated_at_end() const {
@@ -342,6 +387,7 @@ class Trainer {
     summary_.allocated_bytes = executor_.allocated_bytes();
     summary_.peak_used_bytes = executor_.touched_bytes();
     summary_.checkpoint = output_.last_checkpoint().string();
+    summary_.ended_early = has_lost_patience() && summary_.steps < summary_.total_steps;
     output_.finish(summary_, executor_.plan());
   }
 

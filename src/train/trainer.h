@@ -41,6 +41,7 @@ struct TrainSummary : RunProgress {
   int64_t allocated_bytes = 0;
   int64_t peak_used_bytes = 0;
   bool interrupted = false;
+  bool ended_early = false;     // evaluations did not get better
   std::string checkpoint;       // the newest one's folder, or ""
   std::string stopped_because;  // "" unless there was nothing to be learned any more
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <random>
 #include <set>
@@ -219,6 +220,46 @@ TEST_F(Resume, KeepsAsManyCheckpointsAsAsked) {
   EXPECT_TRUE(fs::exists(path("minutes/checkpoint-5")));
 }
 
+// Sets with names are evaluated each, and together they are what one set of all rows is.
+TEST_F(Resume, EvaluatesNamedSets) {
+  std::string rows = read_text_file(source_path("recipes/data/ship_log_eval.jsonl"));
+  size_t middle = rows.find('\n', rows.size() / 3) + 1;
+  write_file_atomically(path("a.jsonl"), rows.substr(0, middle));
+  write_file_atomically(path("b.jsonl"), rows.substr(middle));
+  CommandResult together = train("together", {"training.max_steps=2"});
+  CommandResult apart =
+      train("apart", {"training.max_steps=2", "data.eval_file={first: " + path("a.jsonl").string() +
+                                                  ", second: " + path("b.jsonl").string() + "}"});
+  ASSERT_EQ(together.exit_code, 0) << together.errors;
+  ASSERT_EQ(apart.exit_code, 0) << apart.errors;
+  Json all = parse_json(together.output, "summary")["evaluations"].back();
+  Json both = parse_json(apart.output, "summary")["evaluations"].back();
+  EXPECT_EQ(both["eval_targets"], all["eval_targets"]);
+  EXPECT_EQ(both["eval_first_targets"].get<int64_t>() + both["eval_second_targets"].get<int64_t>(),
+            all["eval_targets"].get<int64_t>());
+  // Other batches, so other sums: equal to rounding in bf16.
+  EXPECT_NEAR(both["eval_loss"].get<double>(), all["eval_loss"].get<double>(), 1e-3);
+  EXPECT_NE(both["eval_first_loss"], both["eval_second_loss"]);
+  EXPECT_NEAR(all["eval_perplexity"].get<double>(), std::exp(all["eval_loss"].get<double>()), 1e-9);
+}
+
+// At a rate that makes it worse, two evaluations that are no better end the run.
+TEST_F(Resume, StopsEarlyWhereEvaluationsGetNoBetter) {
+  CommandResult result = train("run", {"training.learning_rate=0.02", "training.lr_scheduler_type=constant",
+                                       "training.max_grad_norm=0", "training.eval_steps=3",
+                                       "training.early_stopping_patience=2", "training.max_steps=100"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Json summary = parse_json(result.output, "summary");
+  EXPECT_EQ(summary["ended_early"], true);
+  const Json& evaluations = summary["evaluations"];
+  size_t count = evaluations.size();
+  ASSERT_GE(count, 3U);
+  EXPECT_LT(summary["steps"], 100);
+  for (size_t i : {count - 1, count - 2}) {
+    EXPECT_GE(evaluations[i]["eval_loss"], evaluations[count - 3]["eval_loss"]);
+  }
+}
+
 // Adapters that are trained on at next to no rate stay what they were.
 TEST_F(Resume, TrainingCanStartFromAnAdapter) {
   ASSERT_EQ(train("first", {"training.max_steps=4"}).exit_code, 0);
@@ -245,7 +286,7 @@ TEST_F(Resume, TheBestEvaluationCanBeTheResult) {
   Json evaluations = parse_json(result.output, "summary")["evaluations"];
   ASSERT_EQ(evaluations.size(), 4U);
   auto best = std::min_element(evaluations.begin(), evaluations.end(),
-                               [](const Json& a, const Json& b) { return a["loss"] < b["loss"]; });
+                               [](const Json& a, const Json& b) { return a["eval_loss"] < b["eval_loss"]; });
   ASSERT_LT((*best)["step"], 12) << "the rate does not make it worse";
   fs::path checkpoint = path("run") / ("checkpoint-" + (*best)["step"].dump());
   EXPECT_EQ(read_text_file(path("run/adapter_model.safetensors")),

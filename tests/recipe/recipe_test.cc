@@ -90,6 +90,10 @@ training:
   save_minutes: 2.5
   save_total_limit: 3
   load_best_model_at_end: true
+  metric_for_best_model: loss
+  greater_is_better: true
+  early_stopping_patience: 4
+  early_stopping_threshold: 0.25
   optimizer_states: bf16
 memory:
   limit: 22.3GiB
@@ -152,6 +156,10 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.training.save_minutes, 2.5);
   EXPECT_EQ(recipe.training.save_total_limit, 3);
   EXPECT_TRUE(recipe.training.load_best_model_at_end);
+  EXPECT_EQ(recipe.training.metric_for_best_model, "loss");
+  EXPECT_TRUE(recipe.training.greater_is_better);
+  EXPECT_EQ(recipe.training.early_stopping_patience, 4);
+  EXPECT_EQ(recipe.training.early_stopping_threshold, 0.25);
   EXPECT_EQ(recipe.training.optimizer_states, DType::bf16);
   EXPECT_EQ(recipe.memory.limit_bytes, 23944442675);  // 22.3 * 2^30, rounded
   EXPECT_EQ(recipe.memory.recompute,
