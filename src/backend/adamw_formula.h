@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "backend/step_clock.h"
 #include "base/rng.h"
 #include "program/op.h"
+#include "program/step_clock.h"
 
 namespace snug {
 

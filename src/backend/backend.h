@@ -23,6 +23,7 @@ struct Tensor {
   int64_t rows() const { return rank == 0 ? 1 : dims[0]; }
   int64_t columns() const { return rank < 2 ? 1 : dims[1]; }
   int64_t elements() const;
+  int64_t bytes() const { return bytes_of(dtype, elements()); }
   template <typename T>
   T* as() const {
     return static_cast<T*>(data);
@@ -34,6 +35,9 @@ struct KernelCall {
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;
   std::span<std::byte> workspace;
+
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i].data != nullptr; }
+  bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
 };
 
 class Backend : public Device {

@@ -169,7 +169,7 @@ void CpuBackend::run(const KernelCall& call) {
   SNUG_CHECK(kernel.run != nullptr, "op without a kernel; find_unsupported says so before");
   for (const Tensor& output : call.outputs) {
     if (output.data != nullptr) {
-      note_write(output.data, output.elements() * size_of(output.dtype));
+      note_write(output.data, output.bytes());
     }
   }
   note_write(call.workspace.data(), static_cast<int64_t>(call.workspace.size()));

@@ -193,7 +193,7 @@ void CudaBackend::note_write(const void* address, int64_t bytes) {
 void CudaBackend::run(const KernelCall& call) {
   for (const Tensor& output : call.outputs) {
     if (output.data != nullptr) {
-      note_write(output.data, output.elements() * size_of(output.dtype));
+      note_write(output.data, output.bytes());
     }
   }
   note_write(call.workspace.data(), static_cast<int64_t>(call.workspace.size()));

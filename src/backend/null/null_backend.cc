@@ -59,7 +59,7 @@ void NullBackend::run(const KernelCall& call) {
                     .workspace = call.workspace.data(),
                     .workspace_bytes = static_cast<int64_t>(call.workspace.size())});
   for (const Tensor& output : call.outputs) {
-    note_write(output.data, output.data == nullptr ? 0 : output.elements() * size_of(output.dtype));
+    note_write(output.data, output.data == nullptr ? 0 : output.bytes());
   }
   note_write(call.workspace.data(), static_cast<int64_t>(call.workspace.size()));
 }
