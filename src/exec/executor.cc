@@ -110,10 +110,10 @@ int64_t Executor::allocated_bytes() const {
   return bytes;
 }
 
-int64_t Executor::touched_bytes() const {
+int64_t Executor::announced_bytes() const {
   int64_t bytes = 0;
   for (int home = 0; home < kHomeCount; ++home) {
-    bytes += backend_.touched_bytes(static_cast<Home>(home));
+    bytes += backend_.announced_bytes(static_cast<Home>(home));
   }
   return bytes;
 }

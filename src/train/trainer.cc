@@ -340,7 +340,7 @@ class Trainer {
       summary_.planned_bytes += bytes;
     }
     summary_.allocated_bytes = executor_.allocated_bytes();
-    summary_.peak_used_bytes = executor_.touched_bytes();
+    summary_.peak_used_bytes = executor_.announced_bytes();
     summary_.checkpoint = output_.last_checkpoint().string();
     output_.finish(summary_, executor_.plan());
   }

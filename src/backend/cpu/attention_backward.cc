@@ -132,8 +132,9 @@ void add_bias_gradient(const AttentionAttributes& attributes, const Item& item, 
   }
   int64_t distance = first_distance(item.rows, queries.first, keys.first);
   float* dbias = item.dbias + queries.head * attributes.relative_buckets;
+  const RelativeBuckets buckets = buckets_of(attributes);
   for (int64_t place = 0; place < kBlockDistances; ++place) {
-    dbias[relative_bucket(attributes, distance + place)] += block.bias[place];
+    dbias[relative_bucket(buckets, distance + place)] += block.bias[place];
   }
 }
 
