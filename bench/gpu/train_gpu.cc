@@ -194,7 +194,7 @@ StartValues start_values(const Buffer& buffer) {
 void fill_weights(Executor& executor, WeightFiller& filler) {
   load_constants(executor);
   for (const Buffer& buffer : executor.plan().phase(kLoadPhase).program.buffers) {
-    if (buffer.parts.empty()) {
+    if (buffer.origin != Origin::file) {
       continue;
     }
     StartValues start = start_values(buffer);

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "backend/step_clock.h"
 #include "base/rng.h"
 #include "program/op.h"
+#include "program/step_clock.h"
 
 namespace snug {
 
@@ -104,11 +104,8 @@ constexpr uint16_t stochastic_bf16_bits(float value, uint32_t random_bits) {
 // philox(seed, stream, i / 2). The first moment takes the low half of the first word, the second moment its
 // high half, the parameter the low half of the second word.
 constexpr uint64_t rounding_stream(int64_t step, uint64_t tensor) {
-  // Dropout's streams, one per place in the model, stay below; the step is spread over all bits.
-  auto value = static_cast<uint64_t>(step) + 0x9E3779B97F4A7C15ULL;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
-  return (value ^ (value >> 31)) ^ ((uint64_t{1} << 32) + tensor);
+  // Dropout's streams, one per place in the model, stay below.
+  return mix(static_cast<uint64_t>(step)) ^ ((uint64_t{1} << 32) + tensor);
 }
 
 }  // namespace snug

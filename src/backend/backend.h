@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "backend/arenas.h"
 #include "backend/device.h"
 
 namespace snug {
@@ -23,6 +24,7 @@ struct Tensor {
   int64_t rows() const { return rank == 0 ? 1 : dims[0]; }
   int64_t columns() const { return rank < 2 ? 1 : dims[1]; }
   int64_t elements() const;
+  int64_t bytes() const { return bytes_of(dtype, elements()); }
   template <typename T>
   T* as() const {
     return static_cast<T*>(data);
@@ -34,16 +36,20 @@ struct KernelCall {
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;
   std::span<std::byte> workspace;
+
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i].data != nullptr; }
+  bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
 };
 
 class Backend : public Device {
  public:
   // Takes one arena. Called once a home; the memory is released with the backend.
   virtual std::byte* allocate_arena(Home home, int64_t bytes) = 0;
-  // What allocate_arena has really taken, as the backend's own allocator counts it.
-  virtual int64_t allocated_bytes(Home home) const = 0;
-  // The number of bytes from the arena's start to the last byte that was ever written.
-  virtual int64_t touched_bytes(Home home) const = 0;
+  // What allocate_arena has taken.
+  int64_t allocated_bytes(Home home) const { return arenas_.of(home).bytes; }
+  // From the arena's start to the end of what run() and upload() were told to write. That nothing else is
+  // written is what tests watch.
+  int64_t announced_bytes(Home home) const { return arenas_.announced_bytes(home); }
 
   virtual void run(const KernelCall& call) = 0;
   // `run_ops` calls run() for all ops of a phase. At equal sizes it makes equal calls, so that a backend may
@@ -63,6 +69,9 @@ class Backend : public Device {
   // The last few marks are kept. For a backend that does everything at once there is nothing to wait for.
   virtual uint64_t mark() { return 0; }
   virtual void wait_for(uint64_t /*mark*/) {}
+
+ protected:
+  Arenas arenas_;
 };
 
 }  // namespace snug

@@ -22,13 +22,8 @@ inline constexpr int64_t kMaskedKeys = int64_t{1} << 24;
 
 // constexpr, so that device code can call them too.
 
-// The finaliser of splitmix64 spreads the step over all bits, so that no step with one stream meets another
-// step with another stream.
 constexpr uint64_t mask_stream(uint64_t stream, int64_t step) {
-  uint64_t value = static_cast<uint64_t>(step) + 0x9E3779B97F4A7C15ULL;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
-  return stream ^ value ^ (value >> 31);
+  return stream ^ mix(static_cast<uint64_t>(step));
 }
 
 // The first element of a query's row of weights, in groups of four: `query` is counted from the step's first.

@@ -27,6 +27,11 @@ constexpr int64_t size_of(DType dtype) {
   return 0;
 }
 
+// What so many elements take. All sizes of buffers and tensors come from here.
+constexpr int64_t bytes_of(DType dtype, int64_t elements) {
+  return elements * size_of(dtype);
+}
+
 constexpr bool is_floating(DType dtype) {
   return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f64;
 }

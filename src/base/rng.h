@@ -30,6 +30,15 @@ constexpr std::array<uint32_t, 4> philox(uint64_t key, uint64_t stream, uint64_t
   return {c0, c1, c2, c3};
 }
 
+// The finaliser of splitmix64: spreads a number over all bits, so that a stream and a step, each changed by
+// little, do not meet another stream at another step.
+constexpr uint64_t mix(uint64_t value) {
+  value += 0x9E3779B97F4A7C15ULL;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
+  return value ^ (value >> 31);
+}
+
 // In [0, 1), 24 bits: exact in fp32.
 constexpr float unit_float(uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24F;

@@ -24,7 +24,8 @@ std::string last_component(const std::string& module) {
 
 // Linear layers inside the model's blocks; the output head is not one of them, as in PEFT's "all-linear".
 bool is_adaptable(const Program& program, const Op& op) {
-  return op.kind == OpKind::linear && op.layer != kNoLayer && !program.buffer(op.inputs[1]).parts.empty();
+  return op.kind == OpKind::linear && op.layer != kNoLayer &&
+         is_model_parameter(program.buffer(op.inputs[1]));
 }
 
 void require_known_targets(const Program& program, const std::vector<std::string>& targets) {
@@ -146,7 +147,7 @@ class AdapterWriter {
   }
 
   BufferId adapter(std::string name, DType dtype, Dims dims, std::vector<TensorPart> parts) {
-    BufferId id = builder_.persistent(std::move(name), dtype, std::move(dims), Role::adapters);
+    BufferId id = builder_.persistent(std::move(name), dtype, std::move(dims), Role::adapters, Origin::file);
     builder_.program().buffer(id).parts = std::move(parts);
     builder_.program().buffer(id).trainable = true;
     return id;

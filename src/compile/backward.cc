@@ -22,7 +22,7 @@ Program add_backward(Program forward) {
     bool wanted =
         std::any_of(op.inputs.begin(), op.inputs.end(), [&](BufferId id) { return gradients.wanted(id); });
     // A loss is where gradients start; every other op passes on what has reached it.
-    if (!wanted || (!reached && !row.gradient_includes_forward)) {
+    if (!wanted || (!reached && !row.is_loss)) {
       continue;
     }
     SNUG_CHECK(row.append_gradient != nullptr, std::string(row.name) + " has no gradient rule");

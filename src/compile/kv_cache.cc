@@ -4,18 +4,21 @@
 #include "base/check.h"
 #include "ops/table.h"
 #include "program/builder.h"
+#include "program/names.h"
+#include "program/operands.h"
 
 namespace snug {
 
 Program add_kv_cache(Program forward, int64_t max_cached_tokens) {
+  using In = AttentionInput;
   std::vector<Op> ops = std::move(forward.ops);
   forward.ops.clear();
   Builder builder(std::move(forward));
-  const Dims token_dims = builder.buffer(builder.program().find("ids")).dims;
-  BufferId slots = builder.input("slots", DType::i32, token_dims);
-  BufferId cached_offsets = builder.input("cached_offsets", DType::i32, {{Extent::offsets, 2}});
+  const Dims token_dims = builder.buffer(builder.program().find(kIds)).dims;
+  BufferId slots = builder.input(kSlots, DType::i32, token_dims);
+  BufferId cached_offsets = builder.input(kCachedOffsets, DType::i32, {{Extent::offsets, 2}});
   for (Op& op : ops) {
-    if (op.kind != OpKind::attention || op.inputs[0] != op.inputs[1]) {
+    if (op.kind != OpKind::attention || op.inputs[In::q] != op.inputs[In::kv]) {
       builder.program().ops.push_back(std::move(op));
       continue;
     }
@@ -25,17 +28,17 @@ Program add_kv_cache(Program forward, int64_t max_cached_tokens) {
                "values follow keys in the fused buffer");
     BufferId cache = builder.program().add_buffer(
         {.name = op.name + ".cache",
-         .dtype = builder.buffer(op.inputs[1]).dtype,
+         .dtype = builder.buffer(op.inputs[In::kv]).dtype,
          .dims = {{Extent::cached_tokens, max_cached_tokens}, fixed(2 * kv_width)},
          .role = Role::kv_cache,
          .lifetime = Lifetime::phase});
-    Op& write = builder.append(OpKind::cache_write, op.name + ".cache", {op.inputs[1], slots}, {cache},
+    Op& write = builder.append(OpKind::cache_write, op.name + ".cache", {op.inputs[In::kv], slots}, {cache},
                                CacheAttributes{attributes.k_column});
     write.layer = op.layer;
     attributes.k_column = 0;
     attributes.v_column = kv_width;
-    op.inputs[1] = cache;
-    op.inputs[3] = cached_offsets;
+    op.inputs[In::kv] = cache;
+    op.inputs[In::kv_offsets] = cached_offsets;
     op.attributes = attributes;
     builder.program().ops.push_back(std::move(op));
   }

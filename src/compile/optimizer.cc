@@ -5,6 +5,8 @@
 
 #include "ops/table.h"
 #include "program/builder.h"
+#include "program/names.h"
+#include "program/step_clock.h"
 
 namespace snug {
 namespace {
@@ -21,14 +23,14 @@ bool is_decayed(const Buffer& parameter) {
 }  // namespace
 
 std::string master_name(const Buffer& parameter) {
-  return parameter.dtype == DType::f32 ? parameter.name : parameter.name + ".master";
+  return parameter.dtype == DType::f32 ? parameter.name : master_name(parameter.name);
 }
 
 Program add_loss_scale(Program train) {
   Builder builder(std::move(train));
-  BufferId clock = builder.persistent(kClockBuffer, DType::i64, {fixed(4)}, Role::optimizer_states);
-  BufferId share = builder.input("share", DType::f32, {fixed(1)});
-  BufferId scale = builder.program().find("scale");
+  BufferId clock = builder.persistent(kClock, DType::i64, {fixed(kClockWords)}, Role::optimizer_states);
+  BufferId share = builder.input(kShare, DType::f32, {fixed(1)});
+  BufferId scale = builder.program().find(kScale);
   builder.program().buffer(scale).lifetime = Lifetime::temporary;
   builder.append(OpKind::scale_loss, "scale_loss", {share, clock}, {scale});
   std::vector<Op>& ops = builder.program().ops;
@@ -57,19 +59,20 @@ UpdateLists make_lists(Builder& builder, const Program& train, DType states, Ada
       continue;
     }
     const std::string& name = parameter.name;
-    auto moment = [&](const char* suffix) {
-      return builder.persistent(name + suffix, states, parameter.dims, Role::optimizer_states);
+    auto moment = [&](const std::string& moment_name) {
+      return builder.persistent(moment_name, states, parameter.dims, Role::optimizer_states);
     };
     bool has_master = parameter.dtype != DType::f32 && parameter.dtype != states;
     lists.gradients.push_back(
-        builder.persistent(name + ".grad", DType::f32, parameter.dims, Role::gradients));
-    lists.parameters.push_back(builder.persistent(has_master ? master_name(parameter) : name,
-                                                  has_master ? DType::f32 : parameter.dtype, parameter.dims,
-                                                  has_master ? Role::master_copies : parameter.role));
-    lists.first_moments.push_back(moment(".m"));
-    lists.second_moments.push_back(moment(".v"));
+        builder.persistent(gradient_name(name), DType::f32, parameter.dims, Role::gradients));
+    lists.parameters.push_back(builder.persistent(
+        has_master ? master_name(parameter) : name, has_master ? DType::f32 : parameter.dtype, parameter.dims,
+        has_master ? Role::master_copies : parameter.role, Origin::program));
+    lists.first_moments.push_back(moment(first_moment_name(name)));
+    lists.second_moments.push_back(moment(second_moment_name(name)));
     if (has_master) {
-      lists.copies.push_back(builder.persistent(name, parameter.dtype, parameter.dims, parameter.role));
+      lists.copies.push_back(
+          builder.persistent(name, parameter.dtype, parameter.dims, parameter.role, Origin::program));
     }
     attributes.weight_decay.push_back(is_decayed(parameter) ? static_cast<float>(training.weight_decay) : 0);
   }
@@ -85,7 +88,7 @@ bool computes_in_fp16(const Program& program) {
 }  // namespace
 
 Program build_update(const Program& train, const TrainingSection& training) {
-  Builder builder("update");
+  Builder builder(kUpdatePhase);
   DType states = training.optimizer_states;
   AdamwAttributes attributes{.beta1 = training.adam_beta1,
                              .beta2 = training.adam_beta2,
@@ -93,15 +96,15 @@ Program build_update(const Program& train, const TrainingSection& training) {
                              .max_norm = static_cast<float>(training.max_grad_norm),
                              .weight_decay = {}};
   UpdateLists lists = make_lists(builder, train, states, attributes, training);
-  BufferId norm = builder.persistent("metrics.gradient_norm", DType::f32, {fixed(1)}, Role::batch);
+  BufferId norm = builder.persistent(kGradientNorm, DType::f32, {fixed(1)}, Role::batch);
   builder.append(OpKind::gradient_norm, "gradient_norm", lists.gradients, {norm});
 
-  BufferId learning_rates = builder.input("learning_rates", DType::f64, {fixed(kHistorySteps)});
-  BufferId clock = builder.persistent(kClockBuffer, DType::i64, {fixed(4)}, Role::optimizer_states);
-  BufferId scalars = builder.temporary("scalars", DType::f32, {fixed(4)});
-  BufferId loss_sum = builder.persistent("metrics.loss_sum", DType::f64, {fixed(1)}, Role::batch);
+  BufferId learning_rates = builder.input(kLearningRates, DType::f64, {fixed(kHistorySteps)});
+  BufferId clock = builder.persistent(kClock, DType::i64, {fixed(kClockWords)}, Role::optimizer_states);
+  BufferId scalars = builder.temporary("scalars", DType::f32, {fixed(kScalarNumbers)});
+  BufferId loss_sum = builder.persistent(kLossSum, DType::f64, {fixed(1)}, Role::batch);
   BufferId history =
-      builder.persistent(kHistoryBuffer, DType::f64, {fixed(kHistorySteps), fixed(3)}, Role::batch);
+      builder.persistent(kHistory, DType::f64, {fixed(kHistorySteps), fixed(kRecordNumbers)}, Role::batch);
   builder.append(OpKind::close_step, "close_step", {learning_rates, norm},
                  {clock, scalars, loss_sum, history},
                  StepAttributes{training.adam_beta1, training.adam_beta2, computes_in_fp16(train)});
@@ -109,7 +112,7 @@ Program build_update(const Program& train, const TrainingSection& training) {
   std::vector<BufferId> inputs = std::move(lists.gradients);
   inputs.insert(inputs.end(), {scalars, norm});
   if (states == DType::bf16) {
-    inputs.push_back(builder.input("rounding_random", DType::i64, {fixed(2)}));
+    inputs.push_back(builder.input(kRoundingRandom, DType::i64, {fixed(2)}));
   }
   std::vector<BufferId> outputs = std::move(lists.parameters);
   for (const auto* group : {&lists.first_moments, &lists.second_moments, &lists.copies}) {

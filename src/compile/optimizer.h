@@ -6,13 +6,6 @@
 
 namespace snug {
 
-// What all steps share, by name: the clock and history of backend/step_clock.h.
-inline constexpr const char* kClockBuffer = "step.clock";
-inline constexpr const char* kHistoryBuffer = "step.history";
-// Steps whose results the history holds until the host reads them, and so the updates whose learning rates
-// a step must be given.
-inline constexpr int64_t kHistorySteps = 64;
-
 // Global gradient norm, then AdamW over all trainable buffers of `train`. A parameter that is not fp32 keeps
 // an fp32 master ("<name>.master"), from which its compute copy is rounded after each update; with bf16
 // optimizer states, a bf16 parameter has none and is updated itself.

@@ -18,6 +18,7 @@
 #include "compile/split_encoder.h"
 #include "ops/table.h"
 #include "program/builder.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -30,8 +31,8 @@ int64_t staging_bytes(const std::vector<const Program*>& programs) {
   int64_t largest = 4096;
   for (const Program* program : programs) {
     for (const Buffer& buffer : program->buffers) {
-      if (buffer.lifetime == Lifetime::persistent && !buffer.parts.empty()) {
-        largest = std::max(largest, buffer.max_elements() * size_of(DType::f32));
+      if (buffer.origin == Origin::file) {
+        largest = std::max(largest, bytes_of(DType::f32, buffer.max_elements()));
       }
     }
   }
@@ -39,7 +40,7 @@ int64_t staging_bytes(const std::vector<const Program*>& programs) {
 }
 
 BufferId add_staging(Builder& builder, int64_t bytes) {
-  return builder.program().add_buffer({.name = "staging",
+  return builder.program().add_buffer({.name = kStaging,
                                        .dtype = DType::u8,
                                        .dims = {fixed(bytes)},
                                        .role = Role::staging,
@@ -59,9 +60,7 @@ Program build_load(const std::vector<const Program*>& programs) {
         continue;
       }
       BufferId id = builder.program().add_buffer(buffer);
-      bool starts_at_zero = buffer.role == Role::gradients || buffer.role == Role::optimizer_states ||
-                            buffer.role == Role::batch;
-      if (starts_at_zero) {
+      if (buffer.origin == Origin::zero) {
         zeroed.push_back(id);
       }
     }
@@ -101,7 +100,7 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
     return add_adapters(std::move(program), {*recipe.lora, batch.training});
   }
   for (Buffer& buffer : program.buffers) {
-    buffer.trainable = !buffer.parts.empty();
+    buffer.trainable = is_model_parameter(buffer);
   }
   return program;
 }

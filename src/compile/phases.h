@@ -5,19 +5,11 @@
 
 #include "compile/batch_limits.h"
 #include "model/model_spec.h"
+#include "program/names.h"
 #include "program/program.h"
 #include "recipe/recipe.h"
 
 namespace snug {
-
-// Names of the phases, which are the names of their programs.
-inline constexpr const char* kLoadPhase = "load";
-inline constexpr const char* kTrainPhase = "train";
-inline constexpr const char* kUpdatePhase = "update";
-inline constexpr const char* kEvaluatePhase = "evaluate";
-inline constexpr const char* kSavePhase = "save";
-inline constexpr const char* kEncodePhase = "encode";
-inline constexpr const char* kGeneratePhase = "generate";
 
 // load, train (one micro-batch, forward and backward), update, evaluate (if there are limits for it), save.
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "ops/effects.h"
 #include "ops/table.h"
 
 namespace snug {
@@ -89,8 +90,10 @@ class Recomputation {
 
   void make_again(size_t forward_index) {
     Op op = program_.ops[forward_index];
-    for (BufferId& id : op.inputs) {
-      id = available(id);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      SNUG_CHECK(effect_on_input(op, i) == Effect::read,
+                 op.name + " cannot be made again: it changes its inputs");
+      op.inputs[i] = available(op.inputs[i]);
     }
     for (BufferId& id : op.outputs) {
       if (id == kNoBuffer) {

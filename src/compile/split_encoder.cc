@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "ops/table.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -64,7 +65,7 @@ class Extraction {
 }  // namespace
 
 SplitPrograms split_encoder(Program forward, const std::string& encode_name) {
-  BufferId ids = forward.find("ids");
+  BufferId ids = forward.find(kIds);
   SNUG_CHECK(ids != kNoBuffer, "a forward program reads ids");
   Marks depends(forward.buffers.size(), false);  // on the decoder's tokens
   depends[static_cast<size_t>(ids)] = true;

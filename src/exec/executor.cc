@@ -90,14 +90,14 @@ Tensor Executor::tensor(std::string_view phase, std::string_view buffer) const {
 
 void Executor::write(std::string_view phase, std::string_view buffer, std::span<const std::byte> bytes) {
   Tensor target = tensor(phase, buffer);
-  SNUG_CHECK(static_cast<int64_t>(bytes.size()) <= target.elements() * size_of(target.dtype),
+  SNUG_CHECK(static_cast<int64_t>(bytes.size()) <= target.bytes(),
              "more than was planned for " + std::string(buffer));
   backend_.upload(target.data, bytes.data(), static_cast<int64_t>(bytes.size()));
 }
 
 void Executor::read(std::string_view phase, std::string_view buffer, std::span<std::byte> bytes) {
   Tensor source = tensor(phase, buffer);
-  SNUG_CHECK(static_cast<int64_t>(bytes.size()) <= source.elements() * size_of(source.dtype),
+  SNUG_CHECK(static_cast<int64_t>(bytes.size()) <= source.bytes(),
              "more than there is in " + std::string(buffer));
   backend_.download(bytes.data(), source.data, static_cast<int64_t>(bytes.size()));
 }
@@ -110,10 +110,10 @@ int64_t Executor::allocated_bytes() const {
   return bytes;
 }
 
-int64_t Executor::touched_bytes() const {
+int64_t Executor::announced_bytes() const {
   int64_t bytes = 0;
   for (int home = 0; home < kHomeCount; ++home) {
-    bytes += backend_.touched_bytes(static_cast<Home>(home));
+    bytes += backend_.announced_bytes(static_cast<Home>(home));
   }
   return bytes;
 }

@@ -38,7 +38,7 @@ class Executor {
   Backend& backend() { return backend_; }
   bool runs_ahead() const { return backend_.runs_ahead(); }
   int64_t allocated_bytes() const;
-  int64_t touched_bytes() const;
+  int64_t announced_bytes() const;
 
  private:
   struct BoundPhase {

@@ -9,6 +9,7 @@
 #include "model/forward_builder.h"
 #include "model/rope.h"
 #include "ops/table.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -18,9 +19,9 @@ class DecoderBuilder : ForwardBuilder {
   using ForwardBuilder::ForwardBuilder;
 
   Program build() {
-    BufferId ids = builder_.input("ids", DType::i32, {tokens_});
-    positions_ = builder_.input("positions", DType::i32, {tokens_});
-    sequence_offsets_ = builder_.input("offsets", DType::i32, {offsets_});
+    BufferId ids = builder_.input(kIds, DType::i32, {tokens_});
+    positions_ = builder_.input(kPositions, DType::i32, {tokens_});
+    sequence_offsets_ = builder_.input(kOffsets, DType::i32, {offsets_});
     frequencies_ = frequencies();
 
     BufferId table = embedding_table();
@@ -50,7 +51,7 @@ class DecoderBuilder : ForwardBuilder {
 
   BufferId frequencies() {
     BufferId id = builder_.persistent("inverse_frequencies", DType::f32, {fixed(spec_.head_dim / 2)},
-                                      Role::base_weights);
+                                      Role::base_weights, Origin::constant);
     builder_.program().buffer(id).constant = rope_frequencies(spec_, options_.max_length_tokens);
     return id;
   }

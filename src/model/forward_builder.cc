@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/table.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -133,19 +134,19 @@ void ForwardBuilder::append_goal(BufferId x, BufferId head) {
 }
 
 void ForwardBuilder::append_loss(BufferId x, BufferId head) {
-  BufferId targets = builder_.input("targets", DType::i32, {tokens_});
-  BufferId scale = builder_.input("scale", DType::f32, {fixed(1)});
-  BufferId loss = builder_.persistent("metrics.loss_sum", DType::f64, {fixed(1)}, Role::batch);
+  BufferId targets = builder_.input(kTargets, DType::i32, {tokens_});
+  BufferId scale = builder_.input(kScale, DType::f32, {fixed(1)});
+  BufferId loss = builder_.persistent(kLossSum, DType::f64, {fixed(1)}, Role::batch);
   int64_t chunk = std::min(options_.loss_chunk_tokens, options_.max_tokens);
   builder_.append(OpKind::loss_head, "head", {x, head, targets, scale}, {loss}, LossAttributes{chunk})
       .accumulates = 1;
 }
 
 void ForwardBuilder::append_logits(BufferId x, BufferId head) {
-  BufferId rows = builder_.input("last_rows", DType::i32, {sequences_});
+  BufferId rows = builder_.input(kLastRows, DType::i32, {sequences_});
   BufferId last = builder_.temporary("last", options_.dtype, {sequences_, fixed(spec_.width)});
   builder_.append(OpKind::select_rows, "last", {x, rows}, {last});
-  BufferId logits = builder_.temporary("logits", options_.dtype, {sequences_, fixed(spec_.vocabulary)});
+  BufferId logits = builder_.temporary(kLogits, options_.dtype, {sequences_, fixed(spec_.vocabulary)});
   builder_.program().buffer(logits).lifetime = Lifetime::output;
   builder_.append(OpKind::linear, "head", {last, head}, {logits}, LinearAttributes{});
 }

@@ -138,7 +138,7 @@ Program build_forward(const ModelSpec& spec, const ForwardOptions& options) {
 int64_t count_parameters(const Program& program) {
   int64_t count = 0;
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.role == Role::base_weights && !buffer.parts.empty()) {
+    if (is_model_parameter(buffer)) {
       count = add_sizes(count, buffer.max_elements(), "the model");
     }
   }

@@ -7,6 +7,7 @@
 #include "model/family.h"
 #include "model/forward_builder.h"
 #include "ops/table.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -83,10 +84,10 @@ class T5Builder : ForwardBuilder {
 
   Program build() {
     Dim source_tokens{Extent::source_tokens, options_.max_source_tokens};
-    BufferId source_ids = builder_.input("source_ids", DType::i32, {source_tokens});
-    source_offsets_ = builder_.input("source_offsets", DType::i32, {offsets_});
-    BufferId ids = builder_.input("ids", DType::i32, {tokens_});
-    BufferId target_offsets = builder_.input("offsets", DType::i32, {offsets_});
+    BufferId source_ids = builder_.input(kSourceIds, DType::i32, {source_tokens});
+    source_offsets_ = builder_.input(kSourceOffsets, DType::i32, {offsets_});
+    BufferId ids = builder_.input(kIds, DType::i32, {tokens_});
+    BufferId target_offsets = builder_.input(kOffsets, DType::i32, {offsets_});
     Dims vocabulary_dims = {fixed(spec_.vocabulary), fixed(spec_.width)};
     std::vector<std::string> other_names = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
     if (spec_.tied_embeddings) {

@@ -3,6 +3,7 @@
 
 #include "ops/rows.h"
 #include "ops/shapes.h"
+#include "program/operands.h"
 
 namespace snug {
 namespace {
@@ -52,10 +53,6 @@ std::string check_heads(const AttentionAttributes& attributes, const Buffer* q, 
   return fits ? find_dtype_mismatch({q, kv}) : "the heads reach past the row";
 }
 
-// The bias; the random numbers of the dropout follow it.
-constexpr size_t kForwardBias = 4;
-constexpr size_t kBackwardBias = 7;
-
 BufferId optional_input(const Op& op, size_t place) {
   return place < op.inputs.size() ? op.inputs[place] : kNoBuffer;
 }
@@ -68,11 +65,8 @@ std::string check_random(const Program& program, const Op& op, size_t place) {
   return probability > 0 ? find_mismatch({{"random", input_of(program, op, place), {fixed(3)}}}) : "";
 }
 
-std::string check_optional_inputs(const Program& program, const Op& op, size_t place) {
+std::string check_bias(const Program& program, const Op& op, size_t place) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
-  if (std::string problem = check_random(program, op, place + 1); !problem.empty()) {
-    return problem;
-  }
   if (optional_input(op, place) == kNoBuffer) {
     return attributes.relative_buckets == 0 ? "" : "relative buckets need a bias";
   }
@@ -88,10 +82,13 @@ std::string check_optional_inputs(const Program& program, const Op& op, size_t p
 
 std::string check_attention(const Program& program, const Op& op) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
-  const Buffer* q = input_of(program, op, 0);
-  std::string problem = check_heads(attributes, q, input_of(program, op, 1));
+  const Buffer* q = input_of(program, op, AttentionInput::q);
+  std::string problem = check_heads(attributes, q, input_of(program, op, AttentionInput::kv));
   if (problem.empty()) {
-    problem = check_optional_inputs(program, op, kForwardBias);
+    problem = check_random(program, op, AttentionInput::random);
+  }
+  if (problem.empty()) {
+    problem = check_bias(program, op, AttentionInput::bias);
   }
   if (!problem.empty()) {
     return problem;
@@ -102,18 +99,24 @@ std::string check_attention(const Program& program, const Op& op) {
 }
 
 void attention_gradient(const Op& op, Gradients& gradients) {
-  BufferId q = op.inputs[0];
-  BufferId kv = op.inputs[1];
-  BufferId bias = optional_input(op, kForwardBias);
-  BufferId random = optional_input(op, kForwardBias + 1);
+  using In = AttentionInput;
+  BufferId q = op.inputs[In::q];
+  BufferId kv = op.inputs[In::kv];
+  BufferId bias = optional_input(op, In::bias);
+  BufferId random = optional_input(op, In::random);
   if (!gradients.wanted(q) && !gradients.wanted(kv) && !gradients.wanted(bias)) {
     return;
   }
   Gradients::Target dq = gradients.target(q);
   // Fused queries, keys and values are one buffer: the op writes all of its columns once.
   Gradients::Target dkv = q == kv ? dq : gradients.target(kv);
-  std::vector<BufferId> inputs = {
-      q, kv, op.inputs[2], op.inputs[3], op.outputs[0], op.outputs[1], gradients.of(op.outputs[0])};
+  std::vector<BufferId> inputs = {q,
+                                  kv,
+                                  op.inputs[In::q_offsets],
+                                  op.inputs[In::kv_offsets],
+                                  op.outputs[0],
+                                  op.outputs[1],
+                                  gradients.of(op.outputs[0])};
   std::vector<Gradients::Target> targets = {dq, dkv};
   if (bias != kNoBuffer || random != kNoBuffer) {
     inputs.push_back(bias);
@@ -129,40 +132,47 @@ void attention_gradient(const Op& op, Gradients& gradients) {
 
 std::string check_attention_backward(const Program& program, const Op& op) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
-  const Buffer* q = input_of(program, op, 0);
-  const Buffer* kv = input_of(program, op, 1);
+  using In = AttentionBackwardInput;
+  using Out = AttentionBackwardOutput;
+  const Buffer* q = input_of(program, op, In::q);
+  const Buffer* kv = input_of(program, op, In::kv);
   std::string problem = check_heads(attributes, q, kv);
   if (problem.empty()) {
-    problem = check_optional_inputs(program, op, kBackwardBias);
+    problem = check_random(program, op, In::random);
+  }
+  if (problem.empty()) {
+    problem = check_bias(program, op, In::bias);
   }
   if (!problem.empty()) {
     return problem;
   }
-  if (op.accumulates_output(0) || op.accumulates_output(1)) {
+  if (op.accumulates_output(Out::dq) || op.accumulates_output(Out::dkv)) {
     return "writes the gradients of queries, keys and values, and cannot add to them";
   }
-  if (const Buffer* dbias = output_of(program, op, 2); dbias != nullptr) {
-    if (!op.accumulates_output(2) || dbias->dtype != DType::f32) {
+  if (const Buffer* dbias = output_of(program, op, Out::dbias); dbias != nullptr) {
+    if (!op.accumulates_output(Out::dbias) || dbias->dtype != DType::f32) {
       return "adds to an fp32 gradient of the bias";
     }
-    problem = find_mismatch({{"dbias", dbias, program.buffer(op.inputs[kBackwardBias]).dims}});
+    problem = find_mismatch({{"dbias", dbias, program.buffer(op.inputs[In::bias]).dims}});
     if (!problem.empty()) {
       return problem;
     }
   }
   Dims out = {q->dims[0], fixed(attributes.heads * attributes.head_dim)};
-  return find_mismatch({{"o", input_of(program, op, 4), out},
-                        {"do", input_of(program, op, 6), out},
-                        {"dq", output_of(program, op, 0), q->dims},
-                        {"dkv", output_of(program, op, 1), kv->dims}});
+  return find_mismatch({{"o", input_of(program, op, In::o), out},
+                        {"do", input_of(program, op, In::dout), out},
+                        {"dq", output_of(program, op, Out::dq), q->dims},
+                        {"dkv", output_of(program, op, Out::dkv), kv->dims}});
 }
 
 // The longest sequence bounds the work; at planning time only the total is known, so one sequence is assumed.
 double score_flops(const Program& program, const Op& op) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
-  double queries = static_cast<double>(rows_of(program.buffer(op.inputs[0])));
-  double keys = static_cast<double>(rows_of(program.buffer(op.inputs[1])));
-  double sequences = std::max(1.0, static_cast<double>(rows_of(program.buffer(op.inputs[2]))) - 1.0);
+  using In = AttentionInput;  // its gradient has these at the same places
+  double queries = static_cast<double>(rows_of(program.buffer(op.inputs[In::q])));
+  double keys = static_cast<double>(rows_of(program.buffer(op.inputs[In::kv])));
+  double sequences =
+      std::max(1.0, static_cast<double>(rows_of(program.buffer(op.inputs[In::q_offsets]))) - 1.0);
   double share = attributes.causal ? 0.5 : 1.0;
   return 4.0 * share * queries * keys / sequences *
          static_cast<double>(attributes.heads * attributes.head_dim);

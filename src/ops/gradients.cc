@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "program/names.h"
 
 namespace snug {
 
@@ -53,7 +54,7 @@ BufferId Gradients::gradient_of_weight(BufferId weight) {
     return found->second;
   }
   const Buffer& value = buffer(weight);
-  BufferId gradient = builder_.persistent(value.name + ".grad", DType::f32, value.dims, Role::gradients);
+  BufferId gradient = builder_.persistent(gradient_name(value.name), DType::f32, value.dims, Role::gradients);
   gradient_of_[weight] = gradient;
   return gradient;
 }

@@ -1,6 +1,7 @@
 // head_norm: rms_norm of every query and key head on its own, within a row of fused queries, keys and values.
 #include "ops/rows.h"
 #include "ops/shapes.h"
+#include "program/operands.h"
 
 namespace snug {
 namespace {
@@ -36,20 +37,21 @@ void gradient(const Op& op, Gradients& gradients) {
 }
 
 std::string check_backward(const Program& program, const Op& op) {
-  const Buffer* x = input_of(program, op, 0);
-  const Buffer* q_weight = input_of(program, op, 1);
-  std::string problem = check_heads(op, x, q_weight, input_of(program, op, 2));
+  using In = HeadNormBackwardInput;
+  const Buffer* x = input_of(program, op, In::x);
+  const Buffer* q_weight = input_of(program, op, In::wq);
+  const Buffer* dy = input_of(program, op, In::dy);
+  std::string problem = check_heads(op, x, q_weight, input_of(program, op, In::wk));
   if (problem.empty() && op.accumulates_output(0)) {
     problem = "writes dx, and cannot add to it";
   }
   if (problem.empty()) {
-    problem = find_mismatch({{"dy", input_of(program, op, 3), x->dims},
+    problem = find_mismatch({{"dy", dy, x->dims},
                              {"dx", output_of(program, op, 0), x->dims},
                              {"dwq", output_of(program, op, 1), q_weight->dims, true},
                              {"dwk", output_of(program, op, 2), q_weight->dims, true}});
   }
-  return problem.empty() ? find_dtype_mismatch({x, input_of(program, op, 3), output_of(program, op, 0)})
-                         : problem;
+  return problem.empty() ? find_dtype_mismatch({x, dy, output_of(program, op, 0)}) : problem;
 }
 
 OpCost cost_of_forward(const Program& program, const Op& op) {

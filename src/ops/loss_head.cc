@@ -2,13 +2,17 @@
 // of the whole batch never exist. Its gradient computes the loss as well.
 #include "ops/rows.h"
 #include "ops/shapes.h"
+#include "program/operands.h"
 
 namespace snug {
 namespace {
 
+using In = LossHeadInput;
+using Out = LossHeadOutput;
+
 std::string check_inputs(const Program& program, const Op& op) {
-  const Buffer* x = input_of(program, op, 0);
-  const Buffer* w = input_of(program, op, 1);
+  const Buffer* x = input_of(program, op, In::x);
+  const Buffer* w = input_of(program, op, In::w);
   if (x == nullptr || w == nullptr || x->dims.size() != 2 || w->dims.size() != 2) {
     return "needs x [T,D] and W [V,D]";
   }
@@ -16,15 +20,16 @@ std::string check_inputs(const Program& program, const Op& op) {
     return "chunk_tokens is negative";
   }
   return find_mismatch({{"W", w, {w->dims[0], x->dims[1]}},
-                        {"targets", input_of(program, op, 2), {x->dims[0]}},
-                        {"scale", input_of(program, op, 3), {fixed(1)}},
-                        {"loss", output_of(program, op, 0), {fixed(1)}}});
+                        {"targets", input_of(program, op, In::targets), {x->dims[0]}},
+                        {"scale", input_of(program, op, In::scale), {fixed(1)}},
+                        {"loss", output_of(program, op, Out::loss_sum), {fixed(1)}}});
 }
 
 void gradient(const Op& op, Gradients& gradients) {
-  Gradients::Target loss{op.outputs[0], true};
+  Gradients::Target loss{op.outputs[Out::loss_sum], true};
   gradients.append(OpKind::loss_head_gradient, op.inputs,
-                   {loss, gradients.target(op.inputs[0]), gradients.target(op.inputs[1])}, op.attributes);
+                   {loss, gradients.target(op.inputs[In::x]), gradients.target(op.inputs[In::w])},
+                   op.attributes);
 }
 
 std::string check_gradient(const Program& program, const Op& op) {
@@ -32,18 +37,18 @@ std::string check_gradient(const Program& program, const Op& op) {
   if (!problem.empty()) {
     return problem;
   }
-  const Buffer* x = input_of(program, op, 0);
-  const Buffer* w = input_of(program, op, 1);
-  if (op.accumulates_output(1)) {
+  const Buffer* x = input_of(program, op, In::x);
+  const Buffer* w = input_of(program, op, In::w);
+  if (op.accumulates_output(Out::dx)) {
     return "writes dx, and cannot add to it";
   }
-  return find_mismatch(
-      {{"dx", output_of(program, op, 1), x->dims, true}, {"dW", output_of(program, op, 2), w->dims, true}});
+  return find_mismatch({{"dx", output_of(program, op, Out::dx), x->dims, true},
+                        {"dW", output_of(program, op, Out::dw), w->dims, true}});
 }
 
 double product_flops(const Program& program, const Op& op) {
-  return 2.0 * static_cast<double>(rows_of(program.buffer(op.inputs[0]))) *
-         static_cast<double>(program.buffer(op.inputs[1]).max_elements());
+  return 2.0 * static_cast<double>(rows_of(program.buffer(op.inputs[In::x]))) *
+         static_cast<double>(program.buffer(op.inputs[In::w]).max_elements());
 }
 
 OpCost cost_of_loss(const Program& program, const Op& op) {
@@ -51,8 +56,8 @@ OpCost cost_of_loss(const Program& program, const Op& op) {
 }
 
 OpCost cost_of_gradient(const Program& program, const Op& op) {
-  double products = 1.0 + (output_of(program, op, 1) != nullptr ? 1.0 : 0.0) +
-                    (output_of(program, op, 2) != nullptr ? 1.0 : 0.0);
+  double products = 1.0 + (output_of(program, op, Out::dx) != nullptr ? 1.0 : 0.0) +
+                    (output_of(program, op, Out::dw) != nullptr ? 1.0 : 0.0);
   return {products * product_flops(program, op), touched_bytes(program, op)};
 }
 
@@ -63,6 +68,7 @@ const OpRow kLossHeadRow = {.kind = OpKind::loss_head,
                             .find_shape_problem = check_inputs,
                             .append_gradient = gradient,
                             .cost = cost_of_loss,
+                            .is_loss = true,
                             .gradient_includes_forward = true};
 
 const OpRow kLossHeadGradientRow = {.kind = OpKind::loss_head_gradient,

@@ -1,6 +1,8 @@
 // The update: one norm over all gradients, the step's scalars, then one pass over all trainable parameters.
 #include "ops/rows.h"
 #include "ops/shapes.h"
+#include "program/operands.h"
+#include "program/step_clock.h"
 
 namespace snug {
 namespace {
@@ -14,43 +16,44 @@ std::string check_norm(const Program& program, const Op& op) {
 
 std::string check_scale_loss(const Program& program, const Op& op) {
   return find_mismatch({{"share", input_of(program, op, 0), {fixed(1)}},
-                        {"clock", input_of(program, op, 1), {fixed(4)}},
+                        {"clock", input_of(program, op, 1), {fixed(kClockWords)}},
                         {"scale", output_of(program, op, 0), {fixed(1)}}});
 }
 
 std::string check_close_step(const Program& program, const Op& op) {
-  const Buffer* history = output_of(program, op, 3);
+  const Buffer* history = output_of(program, op, CloseStepOutput::history);
   if (history == nullptr || history->dims.size() != 2) {
     return "needs a history of rows";
   }
-  return find_mismatch({{"learning_rates", input_of(program, op, 0), {history->dims[0]}},
-                        {"norm", input_of(program, op, 1), {fixed(1)}},
-                        {"clock", output_of(program, op, 0), {fixed(4)}},
-                        {"scalars", output_of(program, op, 1), {fixed(4)}},
-                        {"loss_sum", output_of(program, op, 2), {fixed(1)}},
-                        {"history", history, {history->dims[0], fixed(3)}}});
+  using In = CloseStepInput;
+  using Out = CloseStepOutput;
+  return find_mismatch({{"learning_rates", input_of(program, op, In::learning_rates), {history->dims[0]}},
+                        {"norm", input_of(program, op, In::norm), {fixed(1)}},
+                        {"clock", output_of(program, op, Out::clock), {fixed(kClockWords)}},
+                        {"scalars", output_of(program, op, Out::scalars), {fixed(kScalarNumbers)}},
+                        {"loss_sum", output_of(program, op, Out::loss_sum), {fixed(1)}},
+                        {"history", history, {history->dims[0], fixed(kRecordNumbers)}}});
 }
 
-// Inputs: n gradients, scalars, norm, random?. Outputs: n parameters, n first and n second moments, n
-// copies?.
 std::string check_adamw(const Program& program, const Op& op) {
-  const auto& attributes = attributes_of<AdamwAttributes>(op);
-  size_t n = attributes.weight_decay.size();
-  size_t groups = attributes.has_copies ? 4 : 3;
-  if (op.inputs.size() < n + 2 || op.inputs.size() > n + 3 || op.outputs.size() != groups * n) {
+  AdamwPlaces places(attributes_of<AdamwAttributes>(op));
+  bool has_all_inputs = op.inputs.size() > places.norm() && op.inputs.size() <= places.random() + 1;
+  if (!has_all_inputs || op.outputs.size() != places.output_count()) {
     return "the lists of parameters, moments and gradients differ in length";
   }
-  for (size_t i = 0; i < n; ++i) {
-    const Buffer* gradient = input_of(program, op, i);
-    for (size_t group = 0; group < groups; ++group) {
-      std::string problem = find_mismatch({{"state", output_of(program, op, group * n + i), gradient->dims}});
-      if (!problem.empty()) {
-        return problem;
-      }
+  for (size_t i = 0; i < places.count(); ++i) {
+    const Dims& dims = input_of(program, op, places.gradient(i))->dims;
+    std::string problem =
+        find_mismatch({{"parameter", output_of(program, op, places.parameter(i)), dims},
+                       {"first moment", output_of(program, op, places.first_moment(i)), dims},
+                       {"second moment", output_of(program, op, places.second_moment(i)), dims},
+                       {"copy", output_of(program, op, places.copy(i)), dims, !places.has_copies()}});
+    if (!problem.empty()) {
+      return problem;
     }
   }
-  const Buffer* random = op.inputs.size() == n + 3 ? input_of(program, op, n + 2) : nullptr;
-  if (output_of(program, op, n)->dtype == DType::bf16 && random == nullptr) {
+  const Buffer* random = input_of(program, op, places.random());
+  if (output_of(program, op, places.first_moment(0))->dtype == DType::bf16 && random == nullptr) {
     return "bf16 moments need random bits";
   }
   if (random != nullptr) {
@@ -59,8 +62,23 @@ std::string check_adamw(const Program& program, const Op& op) {
       return problem;
     }
   }
-  return find_mismatch({{"scalars", input_of(program, op, n), {fixed(4)}},
-                        {"norm", input_of(program, op, n + 1), {fixed(1)}}});
+  return find_mismatch({{"scalars", input_of(program, op, places.scalars()), {fixed(kScalarNumbers)}},
+                        {"norm", input_of(program, op, places.norm()), {fixed(1)}}});
+}
+
+// The gradients are cleared for the next step.
+Effect adamw_input_effect(const Op& op, size_t input) {
+  return input < AdamwPlaces(attributes_of<AdamwAttributes>(op)).scalars() ? Effect::update : Effect::read;
+}
+
+// Parameters, moments and copies move on, or stay as they are where the gradients are not finite.
+Effect adamw_output_effect(const Op& /*op*/, size_t /*output*/) {
+  return Effect::update;
+}
+
+// The clock goes on, the history gets one row more, and the sum of the losses, once noted there, begins anew.
+Effect close_step_output_effect(const Op& /*op*/, size_t output) {
+  return output == CloseStepOutput::scalars ? Effect::write : Effect::update;
 }
 
 OpCost cost_of_norm(const Program& program, const Op& op) {
@@ -84,14 +102,19 @@ const OpRow kScaleLossRow = {.kind = OpKind::scale_loss,
 const OpRow kCloseStepRow = {.kind = OpKind::close_step,
                              .name = "close_step",
                              .find_shape_problem = check_close_step,
-                             .cost = cost_of_update};
+                             .cost = cost_of_update,
+                             .output_effect = close_step_output_effect};
 
 const OpRow kGradientNormRow = {.kind = OpKind::gradient_norm,
                                 .name = "gradient_norm",
                                 .find_shape_problem = check_norm,
                                 .cost = cost_of_norm};
 
-const OpRow kAdamwRow = {
-    .kind = OpKind::adamw, .name = "adamw", .find_shape_problem = check_adamw, .cost = cost_of_update};
+const OpRow kAdamwRow = {.kind = OpKind::adamw,
+                         .name = "adamw",
+                         .find_shape_problem = check_adamw,
+                         .cost = cost_of_update,
+                         .input_effect = adamw_input_effect,
+                         .output_effect = adamw_output_effect};
 
 }  // namespace snug

@@ -38,6 +38,11 @@ OpCost cost_of_cache(const Program& program, const Op& op) {
   return {0, 2.0 * tokens * static_cast<double>(columns_of(cache) * size_of(cache.dtype))};
 }
 
+// Rows that are not named stay as they are.
+Effect changes_rows(const Op& /*op*/, size_t /*output*/) {
+  return Effect::update;
+}
+
 }  // namespace
 
 const OpRow kSelectRowsRow = {.kind = OpKind::select_rows,
@@ -48,6 +53,7 @@ const OpRow kSelectRowsRow = {.kind = OpKind::select_rows,
 const OpRow kCacheWriteRow = {.kind = OpKind::cache_write,
                               .name = "cache_write",
                               .find_shape_problem = check_cache,
-                              .cost = cost_of_cache};
+                              .cost = cost_of_cache,
+                              .output_effect = changes_rows};
 
 }  // namespace snug

@@ -47,7 +47,8 @@ const OpRow& row_of(OpKind kind) {
 }
 
 void verify_with_shapes(const Program& program) {
-  verify(program);
+  std::string violation = find_violation(program);
+  SNUG_CHECK(violation.empty(), "program \"" + program.name + "\": " + violation);
   for (const Op& op : program.ops) {
     const OpRow& row = row_of(op.kind);
     std::string problem = row.find_shape_problem(program, op);

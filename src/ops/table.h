@@ -26,15 +26,26 @@ struct OpRow {
   OpCost (*cost)(const Program&, const Op&);
   // One pass over memory, and its inputs are kept anyway: making its output again costs less than keeping it.
   bool cheap_to_redo = false;
+  // Gradients start here: the op adds to the loss that is made small.
+  bool is_loss = false;
   // The gradient op computes the forward outputs too, so a training program leaves the forward op out.
   bool gradient_includes_forward = false;
   // Output 0 may take over the memory of input 0 where that input is not needed afterwards.
   bool in_place = false;
+  // What the op does with its operands, where that is not what most do: read inputs, write outputs, or add to
+  // those that Op::accumulates says.
+  Effect (*input_effect)(const Op&, size_t input) = nullptr;
+  Effect (*output_effect)(const Op&, size_t output) = nullptr;
 };
 
 const OpRow& row_of(OpKind kind);
 
-// Verifies the program's rules and every op's shapes; SNUG_CHECKs, as a violation is a bug in a pass.
+// The first rule that the program breaks, as text; "" if it keeps them all. Names are unique, sizes positive,
+// ids in range. A buffer is written at most once and before any other use; inputs, and what outlives the
+// program, come written. What an op needs was written before; no op changes a buffer that it also reads.
+std::string find_violation(const Program& program);
+
+// These rules and every op's shapes; SNUG_CHECKs, as a violation is a bug in a pass.
 void verify_with_shapes(const Program& program);
 
 // One line a buffer and an op, for people and golden files.

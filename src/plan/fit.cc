@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compile/phases.h"
+#include "program/names.h"
 #include "recipe/keys.h"
 #include "recipe/write.h"
 
@@ -171,7 +172,7 @@ Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& de
 std::optional<int64_t> evaluation_sequences(const Plan& plan) {
   for (const PhasePlan& phase : plan.phases) {
     if (phase.name() == kEvaluatePhase) {
-      return phase.program.buffer(phase.program.find("offsets")).dims[0].max - 1;
+      return phase.program.buffer(phase.program.find(kOffsets)).dims[0].max - 1;
     }
   }
   return std::nullopt;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "program/program.h"
+#include "ops/effects.h"
 
 namespace snug {
 

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/sizes.h"
+#include "ops/effects.h"
 #include "ops/table.h"
 #include "plan/placement.h"
 
@@ -107,7 +108,9 @@ std::vector<BufferId> merge_in_place(const Program& program, const std::vector<I
   std::iota(leader.begin(), leader.end(), 0);
   for (int index = 0; index < static_cast<int>(program.ops.size()); ++index) {
     const Op& op = program.ops[static_cast<size_t>(index)];
-    if (!row_of(op.kind).in_place || op.accumulates_output(0)) {
+    bool hands_over = row_of(op.kind).in_place && effect_on_input(op, 0) == Effect::read &&
+                      effect_on_output(op, 0) == Effect::write;
+    if (!hands_over) {
       continue;
     }
     BufferId from = op.inputs[0];
@@ -246,8 +249,7 @@ Plan make_plan(std::vector<Program> programs, const Device& device, std::optiona
   }
   PersistentLayout persistent(all);
   for (const Buffer* buffer : persistent.buffers()) {
-    bool is_parameter = buffer->role == Role::base_weights && !buffer->parts.empty();
-    plan.parameters += is_parameter ? buffer->max_elements() : 0;
+    plan.parameters += is_model_parameter(*buffer) ? buffer->max_elements() : 0;
     plan.trainable_parameters += buffer->trainable ? buffer->max_elements() : 0;
   }
   for (const Program& program : programs) {

@@ -3,6 +3,7 @@
 
 #include "compile/phases.h"
 #include "ops/table.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -36,7 +37,7 @@ SpeedEstimate estimate_speed(const Plan& plan, int64_t accumulation_steps, const
   }
   const Program& train = plan.phase(kTrainPhase).program;
   auto times = static_cast<double>(accumulation_steps);
-  estimate.tokens = times * (planned_tokens(train, "ids") + planned_tokens(train, "source_ids"));
+  estimate.tokens = times * (planned_tokens(train, kIds) + planned_tokens(train, kSourceIds));
   add_phase(estimate, train, times, rates);
   add_phase(estimate, plan.phase(kUpdatePhase).program, 1, rates);
   return estimate;

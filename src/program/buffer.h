@@ -44,6 +44,14 @@ enum class Lifetime : uint8_t {
   persistent,  // across programs: all programs that name it share its memory
 };
 
+// What a buffer holds before an op of its program uses it.
+enum class Origin : uint8_t {
+  program,   // nothing: an op writes it, or the host before each execution
+  zero,      // of what persists: zeros when a run begins
+  constant,  // Buffer::constant
+  file,      // the tensors of Buffer::parts, or random values where a run begins without a file
+};
+
 // Sizes that vary from batch to batch. They are planned at their maximum and run at their actual value.
 enum class Extent : uint8_t {
   fixed,
@@ -90,12 +98,24 @@ struct Buffer {
   Role role = Role::activations;
   Lifetime lifetime = Lifetime::temporary;
   Home home = Home::device;
-  std::vector<TensorPart> parts = {};  // of weights only
+  Origin origin = Origin::program;
+  std::vector<TensorPart> parts = {};  // which tensors of files lie where in it
   std::vector<float> constant = {};    // contents that come with the program, such as frequencies
   bool trainable = false;
 
   int64_t max_elements() const;  // throws bad_input where no machine could count them
-  int64_t max_bytes() const { return max_elements() * size_of(dtype); }
+  int64_t max_bytes() const { return bytes_of(dtype, max_elements()); }
 };
+
+// Whether it keeps its content from one execution of its program to the next.
+constexpr bool outlives_execution(const Buffer& buffer) {
+  return buffer.lifetime == Lifetime::persistent || buffer.lifetime == Lifetime::phase;
+}
+
+// Whether it holds parameters of the model itself: what is counted as its size, and trained where no adapters
+// are.
+constexpr bool is_model_parameter(const Buffer& buffer) {
+  return buffer.origin == Origin::file && buffer.role == Role::base_weights;
+}
 
 }  // namespace snug

@@ -2,6 +2,7 @@
 #include "program/builder.h"
 
 #include "base/check.h"
+#include "program/names.h"
 
 namespace snug {
 
@@ -18,18 +19,19 @@ BufferId Builder::weight(std::string name, DType dtype, Dims dims, std::vector<T
     SNUG_CHECK(buffer(known->second).dims == dims, "weight " + name + " is asked for with two shapes");
     return known->second;
   }
-  BufferId id = persistent(std::move(name), dtype, std::move(dims), Role::base_weights);
+  BufferId id = persistent(std::move(name), dtype, std::move(dims), Role::base_weights, Origin::file);
   program_.buffer(id).parts = std::move(parts);
   weights_.emplace(program_.buffer(id).name, id);
   return id;
 }
 
-BufferId Builder::persistent(std::string name, DType dtype, Dims dims, Role role) {
+BufferId Builder::persistent(std::string name, DType dtype, Dims dims, Role role, Origin origin) {
   return program_.add_buffer({.name = std::move(name),
                               .dtype = dtype,
                               .dims = std::move(dims),
                               .role = role,
-                              .lifetime = Lifetime::persistent});
+                              .lifetime = Lifetime::persistent,
+                              .origin = origin});
 }
 
 BufferId Builder::temporary(std::string name, DType dtype, Dims dims, Role role) {
@@ -38,7 +40,7 @@ BufferId Builder::temporary(std::string name, DType dtype, Dims dims, Role role)
 }
 
 BufferId Builder::random_of(BufferId x) {
-  const char* name = buffer(x).dims[0].extent == Extent::source_tokens ? "source_random" : "random";
+  const char* name = buffer(x).dims[0].extent == Extent::source_tokens ? kSourceRandom : kRandom;
   BufferId known = program_.find(name);
   return known != kNoBuffer ? known : input(name, DType::i64, {fixed(3)});
 }

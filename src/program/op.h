@@ -12,9 +12,10 @@ namespace snug {
 using BufferId = int32_t;
 inline constexpr BufferId kNoBuffer = -1;
 
-// Every kind has one row in the op table (ops/table.h) and one kernel per backend. Shapes: T tokens, S
-// sequences, D model width, V vocabulary, r rank; "?" marks what may be absent, "+=" what is added to.
-// Matrices are row-major; a weight W is [outputs, inputs] as in Hugging Face's files.
+// Every kind has one row in the op table (ops/table.h) and one kernel per backend. Operands of ops with more
+// than three have names (program/operands.h). Shapes: T tokens, S sequences, D model width, V vocabulary, r
+// rank; "?" marks what may be absent, "+=" what is added to. Matrices are row-major; a weight W is [outputs,
+// inputs] as in Hugging Face's files.
 enum class OpKind : uint8_t {
   embedding,                  // table[V,D], ids[T] -> y[T,D]
   embedding_backward,         // ids[T], dy[T,D] -> dtable[V,D] +=
@@ -132,7 +133,7 @@ struct FillAttributes {
   float value = 0;
 };
 
-// Loss scaling and the counts that the bias corrections need (backend/step_clock.h).
+// Loss scaling and the counts that the bias corrections need (program/step_clock.h).
 struct StepAttributes {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -154,6 +155,21 @@ using Attributes =
                  RopeAttributes, AttentionAttributes, GateAttributes, DropoutAttributes, LossAttributes,
                  CacheAttributes, FillAttributes, StepAttributes, AdamwAttributes>;
 
+// What an op does with one of its operands. Who checks, places, recomputes, moves or saves buffers lives on
+// this one fact; the op table says it (ops/effects.h).
+enum class Effect : uint8_t {
+  read,    // its content is needed, and stays as it is
+  write,   // all of it is written, whatever was there before
+  add,     // its content is needed, and added to
+  update,  // its content is needed, and some or all of it changed
+};
+constexpr bool needs_content(Effect effect) {
+  return effect != Effect::write;
+}
+constexpr bool changes(Effect effect) {
+  return effect != Effect::read;
+}
+
 // The forward layer an op belongs to, for per-layer policies; outside the layers: kNoLayer.
 inline constexpr int kNoLayer = -1;
 
@@ -168,6 +184,8 @@ struct Op {
   bool is_backward = false;  // belongs to the gradient computation (ops made again for it included)
   BufferId workspace = kNoBuffer;
 
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != kNoBuffer; }
+  bool has_output(size_t i) const { return i < outputs.size() && outputs[i] != kNoBuffer; }
   bool accumulates_output(size_t i) const { return i < 32 && (accumulates >> i & 1U) != 0; }
 };
 

@@ -1,4 +1,4 @@
-// Buffers, lifetimes and names of the parts of a program.
+// Buffers, and names of the parts of a program.
 #include "program/program.h"
 
 #include <algorithm>
@@ -57,44 +57,6 @@ Extents planned_extents(const Program& program) {
     }
   }
   return extents;
-}
-
-std::vector<Interval> lifetimes(const Program& program) {
-  std::vector<Interval> intervals(program.buffers.size());
-  auto touch = [&](BufferId id, int index) {
-    if (id == kNoBuffer) {
-      return;
-    }
-    Interval& interval = intervals[static_cast<size_t>(id)];
-    if (interval.first < 0) {
-      interval.first = index;
-    }
-    interval.last = index;
-  };
-  for (int index = 0; index < static_cast<int>(program.ops.size()); ++index) {
-    const Op& op = program.ops[static_cast<size_t>(index)];
-    for (BufferId id : op.inputs) {
-      touch(id, index);
-    }
-    for (BufferId id : op.outputs) {
-      touch(id, index);
-    }
-    touch(op.workspace, index);
-  }
-  for (size_t id = 0; id < intervals.size(); ++id) {
-    Lifetime lifetime = program.buffers[id].lifetime;
-    bool used = intervals[id].first >= 0;
-    // The host fills inputs and persistent buffers even where no op reads them.
-    bool whole_program = lifetime == Lifetime::phase || lifetime == Lifetime::persistent;
-    if (lifetime == Lifetime::input || whole_program) {
-      intervals[id].first = 0;
-      intervals[id].last = std::max(intervals[id].last, 0);
-    }
-    if (whole_program || (lifetime == Lifetime::output && used)) {
-      intervals[id].last = std::max(static_cast<int>(program.ops.size()) - 1, 0);
-    }
-  }
-  return intervals;
 }
 
 }  // namespace snug

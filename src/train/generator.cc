@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "compile/phases.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -62,13 +63,13 @@ void require_finite(std::span<const float> logits, int64_t position) {
 }  // namespace
 
 Decoding::Decoding(Executor& executor, std::span<const int32_t> source) : executor_(executor) {
-  if (!executor.has(kGeneratePhase, "source_offsets")) {
+  if (!executor.has(kGeneratePhase, kSourceOffsets)) {
     return;
   }
   source_tokens_ = static_cast<int64_t>(source.size());
   const std::array<int32_t, 2> offsets = one_sequence(source_tokens_);
-  executor_.write_values<int32_t>(kEncodePhase, "source_ids", source);
-  executor_.write_values<int32_t>(kEncodePhase, "source_offsets", offsets);
+  executor_.write_values<int32_t>(kEncodePhase, kSourceIds, source);
+  executor_.write_values<int32_t>(kEncodePhase, kSourceOffsets, offsets);
   executor_.run(kEncodePhase, extents(0));
 }
 
@@ -77,9 +78,9 @@ std::vector<float> Decoding::step(std::span<const int32_t> tokens) {
   write_inputs(tokens);
   executor_.run(kGeneratePhase, extents(count));
   cached_ += count;
-  Tensor logits = executor_.tensor(kGeneratePhase, "logits");
-  std::vector<std::byte> raw(static_cast<size_t>(logits.elements() * size_of(logits.dtype)));
-  executor_.read(kGeneratePhase, "logits", raw);
+  Tensor logits = executor_.tensor(kGeneratePhase, kLogits);
+  std::vector<std::byte> raw(static_cast<size_t>(logits.bytes()));
+  executor_.read(kGeneratePhase, kLogits, raw);
   std::vector<float> values(static_cast<size_t>(logits.elements()));
   convert(logits.dtype, raw.data(), DType::f32, values.data(), logits.elements());
   return values;
@@ -96,13 +97,13 @@ void Decoding::write_inputs(std::span<const int32_t> tokens) {
       executor_.write_values<int32_t>(kGeneratePhase, name, values);
     }
   };
-  write("ids", tokens);
-  write("positions", positions);
-  write("slots", positions);
-  write("offsets", one_sequence(count));
-  write("cached_offsets", one_sequence(cached_ + count));
-  write("source_offsets", one_sequence(source_tokens_));
-  write("last_rows", last);
+  write(kIds, tokens);
+  write(kPositions, positions);
+  write(kSlots, positions);
+  write(kOffsets, one_sequence(count));
+  write(kCachedOffsets, one_sequence(cached_ + count));
+  write(kSourceOffsets, one_sequence(source_tokens_));
+  write(kLastRows, last);
 }
 
 Extents Decoding::extents(int64_t tokens) const {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/step_clock.h"
+#include "program/step_clock.h"
 
 namespace snug {
 namespace {

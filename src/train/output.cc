@@ -47,8 +47,7 @@ void save_model(BufferReader& reader, const std::filesystem::path& source,
                [&](size_t tensor, SafetensorsWriter& writer) { saver.save(tensor, writer); });
   Json config = read_json(source / kModelConfig);
   const PhasePlan& load = reader.plan().phase(kLoadPhase);
-  auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(),
-                             [](const Buffer& buffer) { return !buffer.parts.empty(); });
+  auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(), is_model_parameter);
   config[config.contains("dtype") ? "dtype" : "torch_dtype"] = hugging_face_name(weight->dtype);
   for (const std::string& name : copied_files(source)) {
     write_file_atomically(folder / name, read_text_file(source / name));

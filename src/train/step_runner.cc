@@ -5,10 +5,11 @@
 #include <cmath>
 #include <optional>
 
-#include "backend/step_clock.h"
 #include "base/check.h"
 #include "compile/optimizer.h"
 #include "compile/phases.h"
+#include "program/names.h"
+#include "program/step_clock.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
 
@@ -43,35 +44,35 @@ bool StepMetrics::was_skipped() const {
 }
 
 StepRunner::StepRunner(Executor& executor, const TrainingSection& training)
-    : executor_(executor), training_(training), scales_loss_(executor.has(kTrainPhase, "share")) {}
+    : executor_(executor), training_(training), scales_loss_(executor.has(kTrainPhase, kShare)) {}
 
 float StepRunner::loss_scale() {
   StepClock clock;
-  executor_.read(kUpdatePhase, kClockBuffer, std::as_writable_bytes(std::span(&clock, 1)));
+  executor_.read(kUpdatePhase, kClock, std::as_writable_bytes(std::span(&clock, 1)));
   return clock.loss_scale(scales_loss_);
 }
 
 void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, float scale) {
-  executor_.write_values<int32_t>(phase, "ids", batch.ids);
-  executor_.write_values<int32_t>(phase, "targets", batch.targets);
-  executor_.write_values<int32_t>(phase, "offsets", batch.offsets);
-  if (executor_.has(phase, "positions")) {
-    executor_.write_values<int32_t>(phase, "positions", batch.positions);
+  executor_.write_values<int32_t>(phase, kIds, batch.ids);
+  executor_.write_values<int32_t>(phase, kTargets, batch.targets);
+  executor_.write_values<int32_t>(phase, kOffsets, batch.offsets);
+  if (executor_.has(phase, kPositions)) {
+    executor_.write_values<int32_t>(phase, kPositions, batch.positions);
   }
-  if (executor_.has(phase, "source_ids")) {
-    executor_.write_values<int32_t>(phase, "source_ids", batch.source_ids);
-    executor_.write_values<int32_t>(phase, "source_offsets", batch.source_offsets);
+  if (executor_.has(phase, kSourceIds)) {
+    executor_.write_values<int32_t>(phase, kSourceIds, batch.source_ids);
+    executor_.write_values<int32_t>(phase, kSourceOffsets, batch.source_offsets);
   }
-  const char* scale_name = scales_loss_ && phase == kTrainPhase ? "share" : "scale";
+  const char* scale_name = scales_loss_ && phase == kTrainPhase ? kShare : kScale;
   executor_.write_values<float>(phase, scale_name, std::span(&scale, 1));
   executor_.run(phase, extents_of(batch));
 }
 
 double StepRunner::loss_sum_and_reset() {
   double sum = 0;
-  executor_.read(kTrainPhase, "metrics.loss_sum", std::as_writable_bytes(std::span(&sum, 1)));
+  executor_.read(kTrainPhase, kLossSum, std::as_writable_bytes(std::span(&sum, 1)));
   const double zero = 0;
-  executor_.write_values<double>(kTrainPhase, "metrics.loss_sum", std::span(&zero, 1));
+  executor_.write_values<double>(kTrainPhase, kLossSum, std::span(&zero, 1));
   return sum;
 }
 
@@ -96,8 +97,8 @@ bool StepRunner::enqueue_gradients(const std::vector<Batch>& micro_batches, int6
     if (should_stop && should_stop()) {
       return false;
     }
-    seed_masks("random", first_token);
-    seed_masks("source_random", first_source_token);
+    seed_masks(kRandom, first_token);
+    seed_masks(kSourceRandom, first_source_token);
     run_micro_batch(kTrainPhase, batch, scale);
     first_token += batch.tokens();
     first_source_token += batch.source_tokens();
@@ -120,10 +121,10 @@ bool StepRunner::enqueue_step(const std::vector<Batch>& micro_batches, int64_t s
   for (int64_t update = updates_; update < updates_ + kHistorySteps; ++update) {
     rates[static_cast<size_t>(update % kHistorySteps)] = learning_rate(training_, update, total_steps);
   }
-  executor_.write_values<double>(kUpdatePhase, "learning_rates", rates);
-  if (executor_.has(kUpdatePhase, "rounding_random")) {
+  executor_.write_values<double>(kUpdatePhase, kLearningRates, rates);
+  if (executor_.has(kUpdatePhase, kRoundingRandom)) {
     const std::array<int64_t, 2> random = {training_.seed, step};
-    executor_.write_values<int64_t>(kUpdatePhase, "rounding_random", random);
+    executor_.write_values<int64_t>(kUpdatePhase, kRoundingRandom, random);
   }
   executor_.run(kUpdatePhase, {});
   pending_targets_.push_back(targets_of(micro_batches));
@@ -133,7 +134,7 @@ bool StepRunner::enqueue_step(const std::vector<Batch>& micro_batches, int64_t s
 
 std::vector<StepResult> StepRunner::take_results() {
   std::array<StepRecord, kHistorySteps> history;
-  executor_.read(kUpdatePhase, kHistoryBuffer, std::as_writable_bytes(std::span(history)));
+  executor_.read(kUpdatePhase, kHistory, std::as_writable_bytes(std::span(history)));
   std::vector<StepResult> results;
   auto pending = static_cast<int64_t>(pending_targets_.size());
   for (int64_t i = 0; i < pending; ++i) {

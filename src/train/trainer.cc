@@ -385,7 +385,7 @@ class Trainer {
       summary_.planned_bytes += bytes;
     }
     summary_.allocated_bytes = executor_.allocated_bytes();
-    summary_.peak_used_bytes = executor_.touched_bytes();
+    summary_.peak_used_bytes = executor_.announced_bytes();
     summary_.checkpoint = output_.last_checkpoint().string();
     summary_.ended_early = has_lost_patience() && summary_.steps < summary_.total_steps;
     output_.finish(summary_, executor_.plan());

@@ -13,6 +13,7 @@
 #include "data/run_data.h"
 #include "exec/executor.h"
 #include "model/locate.h"
+#include "program/step_clock.h"
 #include "recipe/recipe.h"
 #include "text/tokenizer/tokenizer.h"
 #include "train/resume_point.h"

@@ -16,6 +16,7 @@
 #include "base/threads.h"
 #include "compile/optimizer.h"
 #include "compile/phases.h"
+#include "program/names.h"
 #include "train/initialize.h"
 
 namespace snug {
@@ -29,7 +30,7 @@ int64_t columns_of(const Buffer& buffer) {
 std::vector<const Buffer*> file_buffers(const Plan& plan, Role role) {
   std::vector<const Buffer*> buffers;
   for (const Buffer& buffer : plan.phase(kLoadPhase).program.buffers) {
-    if (buffer.role == role && !buffer.parts.empty()) {
+    if (buffer.role == role && buffer.origin == Origin::file) {
       buffers.push_back(&buffer);
     }
   }
@@ -46,7 +47,7 @@ std::string name_in(const SafetensorsSet& files, const TensorPart& part) {
 class Staging {
  public:
   explicit Staging(Executor& executor)
-      : backend_(executor.backend()), memory_(executor.tensor(kLoadPhase, "staging")) {}
+      : backend_(executor.backend()), memory_(executor.tensor(kLoadPhase, kStaging)) {}
 
   int64_t half_bytes() const { return memory_.elements() / 2 / kAlignment * kAlignment; }
   // The half to fill next, when what it held has arrived.
@@ -229,7 +230,7 @@ void load_instead(Executor& executor, const SafetensorsSet& files,
 void load_constants(Executor& executor) {
   executor.run(kLoadPhase, {});
   for (const Buffer& buffer : executor.plan().phase(kLoadPhase).program.buffers) {
-    if (!buffer.constant.empty()) {
+    if (buffer.origin == Origin::constant) {
       executor.write_values<float>(kLoadPhase, buffer.name, buffer.constant);
     }
   }

@@ -1,6 +1,6 @@
 // The clock of the steps: the scale of the loss falls when gradients overflow and rises after many steps
 // without; the ops that keep it; and the results that wait for the host.
-#include "backend/step_clock.h"
+#include "program/step_clock.h"
 
 #include <cmath>
 #include <limits>

@@ -134,7 +134,7 @@ TEST(Backward, FrozenWeightsGetNoGradient) {
 TEST(Backward, TheResidualStreamNeedsNoCopies) {
   Program forward = forward_of(small_llama());
   for (Buffer& buffer : forward.buffers) {
-    buffer.trainable = !buffer.parts.empty();
+    buffer.trainable = is_model_parameter(buffer);
   }
   Program program = add_backward(forward);
   EXPECT_EQ(count(program, OpKind::copy), 0);

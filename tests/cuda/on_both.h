@@ -35,7 +35,7 @@ class CardRunner {
   }
   std::vector<std::byte> bytes(const std::string& name) const {
     Tensor source = tensor(program_.find(name));
-    std::vector<std::byte> raw(static_cast<size_t>(source.elements() * size_of(source.dtype)));
+    std::vector<std::byte> raw(static_cast<size_t>(source.bytes()));
     card().download(raw.data(), source.data, static_cast<int64_t>(raw.size()));
     return raw;
   }

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/check.h"
 #include "base/rng.h"
 #include "compile/phases.h"
 #include "io/safetensors.h"
 #include "model/locate.h"
 #include "plan/fit.h"
+#include "support/noisy_backend.h"
 #include "support/reference_case.h"
 #include "train/adapter_files.h"
 #include "train/trainer.h"
@@ -98,11 +98,11 @@ class FixtureOn {
   StepRunner runner;
 };
 
-// On the CPU, whose memory starts as noise if poisoned.
-class TrainFixture : public FixtureOn<CpuBackend> {
+// On the CPU.
+class TrainFixture : public FixtureOn<NoisyBackend> {
  public:
-  explicit TrainFixture(Recipe recipe_to_run, const std::filesystem::path& adapter = {}, bool poison = true)
-      : FixtureOn(std::move(recipe_to_run), adapter, poison) {}
+  explicit TrainFixture(Recipe recipe_to_run, const std::filesystem::path& adapter = {})
+      : FixtureOn(std::move(recipe_to_run), adapter) {}
 };
 
 }  // namespace snug

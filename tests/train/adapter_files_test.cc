@@ -1,5 +1,6 @@
 // PEFT's folders: what is refused by name, what is left over, and what comes back as it was written.
 #include "train/adapter_files.h"
+#include "support/watched_backend.h"
 
 #include <gtest/gtest.h>
 
@@ -134,13 +135,14 @@ TEST(AdapterFiles, BiasesOfAdaptedLayersCannotBeTornApart) {
   EXPECT_EQ(error_of([&] { TrainFixture fixture(recipe); }), "");
 }
 
-TEST(AdapterFiles, PlannedIsAllocatedIsTouched) {
+TEST(AdapterFiles, KernelsKeepTheirWord) {
   Recipe recipe = recipe_with_everything();
   recipe.lora->lora_dropout = 0.1;
-  TrainFixture fixture(recipe, {}, false);
+  FixtureOn<WatchedBackend> fixture(recipe, {});
   Json batch = read_json(reference_folder("llama_biases") / "batch.json");
   fixture.runner.run_step({whole_batch(batch["sequences"])}, 0, 10);
   EXPECT_EQ(fixture.executor.allocated_bytes(), fixture.plan.device_bytes());
+  EXPECT_EQ(fixture.backend.problems(), std::vector<std::string>());
 }
 
 }  // namespace

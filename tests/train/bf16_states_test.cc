@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "data/batches/synthetic.h"
+#include "program/step_clock.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
 #include "train/adapter_files.h"
@@ -26,7 +27,7 @@ int64_t bytes_of(const Plan& plan, Role role, bool trained) {
   int64_t bytes = 0;
   for (const Buffer& buffer : plan.phase(kLoadPhase).program.buffers) {
     bool is_small = buffer.name.starts_with("step.") || buffer.name.starts_with("metrics.");
-    bool counts = !trained || buffer.trainable || buffer.parts.empty();
+    bool counts = !trained || buffer.trainable || buffer.origin != Origin::file;
     bytes += buffer.role == role && !is_small && counts && buffer.constant.empty() ? buffer.max_bytes() : 0;
   }
   return bytes;

@@ -93,7 +93,7 @@ TEST_P(FullModel, GreedyGeneration) {
   }
   auto wanted = reference["generated"].get<std::vector<int32_t>>();
   ModelSpec spec = locate_model(folder.string()).spec;
-  CpuBackend backend(true);
+  NoisyBackend backend;
   GenerationOptions sizes{.dtype = DType::f32,
                           .max_source_tokens = static_cast<int64_t>(prompt.source.size()),
                           .max_prompt_tokens = static_cast<int64_t>(prompt.tokens.size()),

@@ -15,15 +15,13 @@ TEST(RelativeBucket, IsHuggingFacesAtEveryDistance) {
   auto first = reference["first_distance"].get<int64_t>();
   ASSERT_EQ(reference["cases"].size(), 6U);
   for (const Json& row : reference["cases"]) {
-    AttentionAttributes attributes{.relative_buckets = row["buckets"].get<int64_t>(),
-                                   .relative_max_distance = row["max_distance"].get<int64_t>(),
-                                   .bidirectional_buckets = row["bidirectional"].get<bool>()};
+    RelativeBuckets buckets{row["buckets"].get<int64_t>(), row["max_distance"].get<int64_t>(),
+                            row["bidirectional"].get<bool>()};
     auto wanted = row["of_distances"].get<std::vector<int64_t>>();
     for (size_t i = 0; i < wanted.size(); ++i) {
       int64_t distance = first + static_cast<int64_t>(i);
-      EXPECT_EQ(relative_bucket(attributes, distance), wanted[i])
-          << attributes.relative_buckets << " buckets up to " << attributes.relative_max_distance
-          << ", distance " << distance;
+      EXPECT_EQ(relative_bucket(buckets, distance), wanted[i])
+          << buckets.count << " buckets up to " << buckets.max_distance << ", distance " << distance;
     }
   }
 }

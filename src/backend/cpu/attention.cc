@@ -9,9 +9,12 @@
 #include "backend/cpu/kernel_functions.h"
 #include "backend/cpu/scratch.h"
 #include "base/threads.h"
+#include "program/operands.h"
 
 namespace snug::cpu {
 namespace {
+
+using In = AttentionInput;
 
 // What one thread works in. Copies of queries, keys and values exist only for bf16.
 struct Block {
@@ -76,7 +79,8 @@ Item find_item(const KernelCall& call, int64_t index) {
   int64_t heads = attributes_of<AttentionAttributes>(call.op).heads;
   int64_t block = index / heads;
   for (int64_t s = 0;; ++s) {
-    SequenceRows rows = sequence_rows(call.inputs[2].as<int32_t>(), call.inputs[3].as<int32_t>(), s);
+    SequenceRows rows =
+        sequence_rows(call.inputs[In::q_offsets].as<int32_t>(), call.inputs[In::kv_offsets].as<int32_t>(), s);
     int64_t blocks = query_blocks(rows.queries);
     if (block < blocks) {
       int64_t first = block * kQueryBlock;
@@ -177,11 +181,11 @@ void run_item(const KernelCall& call, const Item& item, const Block& block, Weig
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t head_dim = attributes.head_dim;
   int64_t kv_head = item.head / (attributes.heads / attributes.kv_heads);
-  MatrixView query = as_floats(matrix(call.inputs[0])
+  MatrixView query = as_floats(matrix(call.inputs[In::q])
                                    .block(item.rows.query + item.first,
                                           attributes.q_column + item.head * head_dim, item.count, head_dim),
                                block.query);
-  MatrixView keys = matrix(call.inputs[1]);
+  MatrixView keys = matrix(call.inputs[In::kv]);
   std::fill_n(block.output, item.count * head_dim, 0.0F);
   std::fill_n(block.sum, item.count, 0.0F);
   std::fill_n(block.maximum, item.count, -std::numeric_limits<float>::infinity());
@@ -201,7 +205,7 @@ void run_item(const KernelCall& call, const Item& item, const Block& block, Weig
     product.alpha = attributes.scale;
     gemm(product, {});
     if (attributes.relative_buckets > 0) {
-      load_bias(attributes, call.inputs[4], item.head, first_distance(item.rows, item.first, begin),
+      load_bias(attributes, call.inputs[In::bias], item.head, first_distance(item.rows, item.first, begin),
                 block.bias);
       add_bias(block.bias, item.count, count, block.scores);
     }
@@ -223,13 +227,13 @@ void run_item(const KernelCall& call, const Item& item, const Block& block, Weig
 // a block's result depends on its own sequence only, so the order does not matter.
 void attention(const KernelCall& call) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
-  int64_t items = count_query_blocks(call.inputs[2]) * attributes.heads;
-  DType dtype = call.inputs[0].dtype;
+  int64_t items = count_query_blocks(call.inputs[In::q_offsets]) * attributes.heads;
+  DType dtype = call.inputs[In::q].dtype;
   auto share = static_cast<size_t>(block_bytes(attributes.head_dim, dtype));
   parallel_items(items, [&](int slot) {
     Scratch scratch(call.workspace.subspan(static_cast<size_t>(slot) * share, share));
     return [&call, block = take_block(scratch, attributes.head_dim, dtype),
-            mask = WeightMask(attributes, call.inputs, 5)](int64_t index) mutable {
+            mask = WeightMask(attributes, call.inputs, In::random)](int64_t index) mutable {
       run_item(call, find_item(call, index), block, mask);
     };
   });
@@ -237,7 +241,7 @@ void attention(const KernelCall& call) {
 
 int64_t attention_workspace(const Program& program, const Op& op) {
   return thread_count() *
-         block_bytes(attributes_of<AttentionAttributes>(op).head_dim, program.buffer(op.inputs[0]).dtype);
+         block_bytes(attributes_of<AttentionAttributes>(op).head_dim, program.buffer(op.inputs[In::q]).dtype);
 }
 
 }  // namespace snug::cpu

@@ -7,9 +7,13 @@
 #include "backend/cpu/kernel_functions.h"
 #include "backend/cpu/scratch.h"
 #include "base/threads.h"
+#include "program/operands.h"
 
 namespace snug::cpu {
 namespace {
+
+using In = AttentionBackwardInput;
+using Out = AttentionBackwardOutput;
 
 // What one thread works in. Copies of inputs and fp32 sums of dk and dv exist only for bf16.
 struct Block {
@@ -128,8 +132,9 @@ void add_bias_gradient(const AttentionAttributes& attributes, const Item& item, 
   }
   int64_t distance = first_distance(item.rows, queries.first, keys.first);
   float* dbias = item.dbias + queries.head * attributes.relative_buckets;
+  const RelativeBuckets buckets = buckets_of(attributes);
   for (int64_t place = 0; place < kBlockDistances; ++place) {
-    dbias[relative_bucket(attributes, distance + place)] += block.bias[place];
+    dbias[relative_bucket(buckets, distance + place)] += block.bias[place];
   }
 }
 
@@ -156,7 +161,7 @@ void run_key_block(const KernelCall& call, const Item& item, const Queries& quer
   int64_t rows = queries.query.rows;
   int64_t count = keys.last - keys.first;
   int64_t kv_column = item.kv_head * head_dim;
-  MatrixView kv = matrix(call.inputs[1]).row_block(item.rows.key + keys.first, count);
+  MatrixView kv = matrix(call.inputs[In::kv]).row_block(item.rows.key + keys.first, count);
   MatrixView key = as_floats(kv.column_block(attributes.k_column + kv_column, head_dim), block.key);
   MatrixView value = as_floats(kv.column_block(attributes.v_column + kv_column, head_dim), block.value);
   MatrixView probabilities = {block.probabilities, DType::f32, rows, count, kKeyBlock};
@@ -164,8 +169,8 @@ void run_key_block(const KernelCall& call, const Item& item, const Queries& quer
 
   multiply({queries.query}, {key, true}, probabilities, attributes.scale, false);
   if (attributes.relative_buckets > 0) {
-    load_bias(attributes, call.inputs[7], queries.head, first_distance(item.rows, queries.first, keys.first),
-              block.bias);
+    load_bias(attributes, call.inputs[In::bias], queries.head,
+              first_distance(item.rows, queries.first, keys.first), block.bias);
     add_bias(block.bias, rows, count, block.probabilities);
   }
   multiply({queries.doutput}, {value, true}, dscores, 1.0F, false);
@@ -211,15 +216,16 @@ void run_query_block(const KernelCall& call, const Item& item, int64_t head, int
   auto load = [&](size_t input, int64_t column, float* copy) {
     return as_floats(matrix(call.inputs[input]).block(row, column, count, head_dim), copy);
   };
-  Queries queries{first, head, load(0, q_column, block.query), load(6, head * head_dim, block.doutput),
-                  call.inputs[5].as<float>() + row * attributes.heads + head};
-  make_delta(load(4, head * head_dim, block.output), queries.doutput, block.delta);
+  Queries queries{first, head, load(In::q, q_column, block.query),
+                  load(In::dout, head * head_dim, block.doutput),
+                  call.inputs[In::lse].as<float>() + row * attributes.heads + head};
+  make_delta(load(In::o, head * head_dim, block.output), queries.doutput, block.delta);
   std::fill_n(block.dquery, count * head_dim, 0.0F);
   KeyRange range = visible_keys_of_block(attributes, item.rows, first, count);
   for (int64_t begin = range.first; begin < range.last; begin += kKeyBlock) {
     run_key_block(call, item, queries, {begin, std::min(begin + kKeyBlock, range.last)}, thread);
   }
-  store_block(block.dquery, head_dim, matrix(call.outputs[0]).block(row, q_column, count, head_dim));
+  store_block(block.dquery, head_dim, matrix(call.outputs[Out::dq]).block(row, q_column, count, head_dim));
 }
 
 // The sums of the bias's gradient, one table [heads, buckets] a sequence at the front of the workspace: added
@@ -229,13 +235,13 @@ int64_t bias_sums(const AttentionAttributes& attributes, int64_t sequences) {
 }
 
 bool wants_bias_gradient(const KernelCall& call) {
-  return call.outputs.size() > 2 && call.outputs[2].data != nullptr;
+  return call.has_output(Out::dbias);
 }
 
 // dbias [buckets, heads] += the sums of all sequences.
 void finish_bias_gradient(const KernelCall& call, const float* sums, int64_t sequences) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
-  float* dbias = call.outputs[2].as<float>();
+  float* dbias = call.outputs[Out::dbias].as<float>();
   for (int64_t s = 0; s < sequences; ++s) {
     for (int64_t head = 0; head < attributes.heads; ++head) {
       for (int64_t bucket = 0; bucket < attributes.relative_buckets; ++bucket) {
@@ -250,7 +256,7 @@ void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head,
   const Block& block = thread.block;
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t head_dim = attributes.head_dim;
-  MatrixView dkv = matrix(call.outputs[1]).row_block(rows.key, rows.keys);
+  MatrixView dkv = matrix(call.outputs[Out::dkv]).row_block(rows.key, rows.keys);
   MatrixView dkey = dkv.column_block(attributes.k_column + kv_head * head_dim, head_dim);
   MatrixView dvalue = dkv.column_block(attributes.v_column + kv_head * head_dim, head_dim);
   bool copies = dkv.dtype != DType::f32;
@@ -280,9 +286,9 @@ void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head,
 // and always add up alike.
 void attention_backward(const KernelCall& call) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
-  int64_t sequences = std::max<int64_t>(call.inputs[2].rows() - 1, 0);
-  int64_t keys = call.inputs[1].rows();
-  DType dtype = call.inputs[0].dtype;
+  int64_t sequences = std::max<int64_t>(call.inputs[In::q_offsets].rows() - 1, 0);
+  int64_t keys = call.inputs[In::kv].rows();
+  DType dtype = call.inputs[In::q].dtype;
   Scratch scratch(call.workspace);
   float* sums = scratch.take<float>(bias_sums(attributes, sequences));
   std::fill_n(sums, bias_sums(attributes, sequences), 0.0F);
@@ -290,16 +296,16 @@ void attention_backward(const KernelCall& call) {
   auto share = static_cast<size_t>(block_bytes(attributes.head_dim, keys, dtype));
   auto run_index = [&](int64_t index, Thread& thread) {
     int64_t sequence = index / attributes.kv_heads;
-    SequenceRows rows = sequence_rows(call.inputs[2].as<int32_t>(), call.inputs[3].as<int32_t>(), sequence);
+    SequenceRows rows = sequence_rows(call.inputs[In::q_offsets].as<int32_t>(),
+                                      call.inputs[In::kv_offsets].as<int32_t>(), sequence);
     float* dbias = wants_bias_gradient(call) ? sums + bias_sums(attributes, sequence) : nullptr;
     run_item(call, rows, index % attributes.kv_heads, dbias, thread);
   };
   parallel_items(sequences * attributes.kv_heads, [&](int slot) {
     Scratch own(shares.subspan(static_cast<size_t>(slot) * share, share));
     return [&run_index, thread = Thread{take_block(own, attributes.head_dim, keys, dtype),
-                                        WeightMask(attributes, call.inputs, 8)}](int64_t index) mutable {
-      run_index(index, thread);
-    };
+                                        WeightMask(attributes, call.inputs, In::random)}](
+               int64_t index) mutable { run_index(index, thread); };
   });
   if (wants_bias_gradient(call)) {
     finish_bias_gradient(call, sums, sequences);
@@ -308,10 +314,10 @@ void attention_backward(const KernelCall& call) {
 
 int64_t attention_backward_workspace(const Program& program, const Op& op) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
-  int64_t sequences = program.buffer(op.inputs[2]).dims[0].max - 1;
+  int64_t sequences = program.buffer(op.inputs[In::q_offsets]).dims[0].max - 1;
   return padded_bytes_of<float>(bias_sums(attributes, sequences)) +
-         thread_count() * block_bytes(attributes.head_dim, program.buffer(op.inputs[1]).dims[0].max,
-                                      program.buffer(op.inputs[0]).dtype);
+         thread_count() * block_bytes(attributes.head_dim, program.buffer(op.inputs[In::kv]).dims[0].max,
+                                      program.buffer(op.inputs[In::q]).dtype);
 }
 
 }  // namespace snug::cpu

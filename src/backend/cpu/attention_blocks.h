@@ -104,8 +104,9 @@ inline int64_t first_distance(const SequenceRows& rows, int64_t first, int64_t b
 // The bias of one head at every distance of a score block, [kBlockDistances].
 inline void load_bias(const AttentionAttributes& attributes, const Tensor& table, int64_t head,
                       int64_t distance, float* bias) {
+  const RelativeBuckets buckets = buckets_of(attributes);
   for (int64_t place = 0; place < kBlockDistances; ++place) {
-    int64_t element = relative_bucket(attributes, distance + place) * attributes.heads + head;
+    int64_t element = relative_bucket(buckets, distance + place) * attributes.heads + head;
     bias[place] =
         table.dtype == DType::f32 ? table.as<float>()[element] : to_float(table.as<bf16_t>()[element]);
   }

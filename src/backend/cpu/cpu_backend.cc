@@ -1,11 +1,10 @@
-// Arenas by mmap, and what of them has been written.
+// Arenas by mmap.
 #include "backend/cpu/cpu_backend.h"
 
 #include <cblas.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -14,59 +13,13 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/threads.h"
 #include "ops/table.h"
 
 namespace snug {
-namespace {
-
-// The pattern of a poisoned arena: no value that a kernel writes follows it, not even zeros or repeats.
-uint64_t poison_word(int64_t word_index) {
-  uint64_t value = (static_cast<uint64_t>(word_index) + 1) * 0x9E3779B97F4A7C15ULL;
-  value = (value ^ (value >> 29)) * 0xBF58476D1CE4E5B9ULL;
-  return value ^ (value >> 32);
-}
-
-std::byte poison_byte(int64_t offset) {
-  return static_cast<std::byte>(poison_word(offset / 8) >> (offset % 8 * 8));
-}
-
-void fill_with_poison(std::byte* data, int64_t bytes) {
-  parallel_for(bytes / 8, 1 << 16, [&](int64_t first, int64_t last) {
-    for (int64_t word = first; word < last; ++word) {
-      uint64_t value = poison_word(word);
-      std::memcpy(data + word * 8, &value, sizeof value);
-    }
-  });
-  for (int64_t offset = bytes / 8 * 8; offset < bytes; ++offset) {
-    data[offset] = poison_byte(offset);
-  }
-}
-
-// The offset after the last byte that no longer follows the pattern.
-int64_t end_of_writes(const std::byte* data, int64_t bytes) {
-  int64_t end = bytes;
-  while (end > 0) {
-    if (end % 8 == 0) {
-      uint64_t value;
-      std::memcpy(&value, data + end - 8, sizeof value);
-      if (value == poison_word(end / 8 - 1)) {
-        end -= 8;
-        continue;
-      }
-    }
-    if (data[end - 1] != poison_byte(end - 1)) {
-      break;
-    }
-    --end;
-  }
-  return end;
-}
-
-}  // namespace
 
 CpuBackend::~CpuBackend() {
-  for (const Arena& arena : arenas_) {
+  for (int home = 0; home < kHomeCount; ++home) {
+    const Arena& arena = arenas_.of(static_cast<Home>(home));
     if (arena.data != nullptr) {
       ::munmap(arena.data, static_cast<size_t>(arena.bytes));
     }
@@ -102,12 +55,10 @@ int64_t CpuBackend::workspace_bytes(const Program& program, const Op& op) const 
 }
 
 std::byte* CpuBackend::allocate_arena(Home home, int64_t bytes) {
-  Arena& wanted = arenas_[static_cast<size_t>(home)];
-  SNUG_CHECK(!wanted.taken, fmt::format("the {} arena is taken twice", name_of(home)));
-  SNUG_CHECK(bytes >= 0, "an arena of negative size");
+  arenas_.require_free(home, bytes);
   int64_t others = 0;
-  for (const Arena& arena : arenas_) {
-    others += arena.bytes;
+  for (int other = 0; other < kHomeCount; ++other) {
+    others += allocated_bytes(static_cast<Home>(other));
   }
   // The kernel promises more than it has and kills the process later; refuse now instead.
   int64_t total = machine_memory_bytes();
@@ -118,14 +69,13 @@ std::byte* CpuBackend::allocate_arena(Home home, int64_t bytes) {
         name_of(home), format_bytes(bytes), bytes, format_bytes(total),
         others == 0 ? "" : fmt::format(", of which other arenas hold {}", format_bytes(others))));
   }
-  wanted.taken = true;
   if (bytes == 0) {
+    arenas_.take(home, nullptr, 0);
     return nullptr;
   }
   void* address =
       ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) {
-    wanted.taken = false;
     throw environment_error(fmt::format(
         "the system refused {} ({} bytes) for the {} arena: {}; close other programs or raise the limit "
         "(ulimit -v, vm.overcommit_memory)",
@@ -133,51 +83,19 @@ std::byte* CpuBackend::allocate_arena(Home home, int64_t bytes) {
   }
   // Fewer page faults and address translations; a refusal costs speed only.
   ::madvise(address, static_cast<size_t>(bytes), MADV_HUGEPAGE);
-  wanted.data = static_cast<std::byte*>(address);
-  wanted.bytes = bytes;
-  if (poison_) {
-    fill_with_poison(wanted.data, bytes);
-  }
-  return wanted.data;
-}
-
-int64_t CpuBackend::allocated_bytes(Home home) const {
-  return arena(home).bytes;
-}
-
-int64_t CpuBackend::touched_bytes(Home home) const {
-  const Arena& asked = arena(home);
-  int64_t end = poison_ ? end_of_writes(asked.data, asked.bytes) : asked.touched_bytes;
-  return std::min(align_up(end), asked.bytes);
-}
-
-void CpuBackend::note_write(const void* address, int64_t bytes) {
-  const auto* begin = static_cast<const std::byte*>(address);
-  for (Arena& arena : arenas_) {
-    if (arena.data != nullptr && begin >= arena.data && begin < arena.data + arena.bytes) {
-      int64_t end = begin - arena.data + bytes;
-      SNUG_CHECK(end <= arena.bytes,
-                 fmt::format("a write ends {} bytes behind its arena", end - arena.bytes));
-      arena.touched_bytes = std::max(arena.touched_bytes, end);
-      return;
-    }
-  }
+  arenas_.take(home, static_cast<std::byte*>(address), bytes);
+  return static_cast<std::byte*>(address);
 }
 
 void CpuBackend::run(const KernelCall& call) {
   const cpu::Kernel& kernel = cpu::kernel_of(call.op.kind);
   SNUG_CHECK(kernel.run != nullptr, "op without a kernel; find_unsupported says so before");
-  for (const Tensor& output : call.outputs) {
-    if (output.data != nullptr) {
-      note_write(output.data, output.elements() * size_of(output.dtype));
-    }
-  }
-  note_write(call.workspace.data(), static_cast<int64_t>(call.workspace.size()));
+  arenas_.announce(call);
   kernel.run(call);
 }
 
 void CpuBackend::upload(void* device, const void* host, int64_t bytes) {
-  note_write(device, bytes);
+  arenas_.announce(device, bytes);
   std::memcpy(device, host, static_cast<size_t>(bytes));
 }
 

@@ -1,7 +1,6 @@
 // The CPU backend: arenas in ordinary memory, kernels that run on the calling thread and the pool of threads.
 #pragma once
 
-#include <array>
 #include <string>
 
 #include "backend/backend.h"
@@ -10,10 +9,7 @@ namespace snug {
 
 class CpuBackend : public Backend {
  public:
-  // poison (for tests): arenas start filled with a pattern, and touched_bytes is found by the bytes that
-  // differ from it, so that every write is seen. Else it is found by the addresses that run() and upload()
-  // were told to write, which costs nothing.
-  explicit CpuBackend(bool poison = false) : poison_(poison) {}
+  CpuBackend() = default;
   ~CpuBackend() override;
   CpuBackend(const CpuBackend&) = delete;
   CpuBackend& operator=(const CpuBackend&) = delete;
@@ -28,9 +24,6 @@ class CpuBackend : public Backend {
   // Refused with an environment error if the machine (or its container) does not have that much. An arena
   // of 0 bytes has no address.
   std::byte* allocate_arena(Home home, int64_t bytes) override;
-  int64_t allocated_bytes(Home home) const override;
-  // Rounded up to kAlignment, at most the arena's size.
-  int64_t touched_bytes(Home home) const override;
 
   void run(const KernelCall& call) override;
   void upload(void* device, const void* host, int64_t bytes) override;
@@ -39,20 +32,6 @@ class CpuBackend : public Backend {
 
   std::optional<int64_t> device_total_bytes() const override;
   int64_t context_bytes() const override { return 0; }
-
- private:
-  struct Arena {
-    std::byte* data = nullptr;
-    int64_t bytes = 0;
-    int64_t touched_bytes = 0;
-    bool taken = false;
-  };
-
-  const Arena& arena(Home home) const { return arenas_[static_cast<size_t>(home)]; }
-  void note_write(const void* address, int64_t bytes);
-
-  bool poison_;
-  std::array<Arena, kHomeCount> arenas_{};
 };
 
 // "OpenBLAS 0.3.21 (kernels for Haswell)", for --version.

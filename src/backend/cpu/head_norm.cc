@@ -1,6 +1,7 @@
 // head_norm: the arithmetic of rms_norm on each query and key head of a row; the values are copied.
 #include "backend/cpu/kernel_functions.h"
 #include "backend/cpu/norm_rows.h"
+#include "program/operands.h"
 
 namespace snug::cpu {
 namespace {
@@ -25,7 +26,7 @@ void backward_block(const KernelCall& call, const Heads& heads, int64_t first_ro
   int64_t normalised = heads.normalised_heads * heads.head_dim;
   for (int64_t row = first_row; row < last_row; ++row) {
     const T* x = call.inputs[0].as<T>() + row * columns;
-    const T* dy = call.inputs[3].as<T>() + row * columns;
+    const T* dy = call.inputs[HeadNormBackwardInput::dy].as<T>() + row * columns;
     T* dx = call.outputs[0].as<T>() + row * columns;
     for (int64_t head = 0; head < heads.normalised_heads; ++head) {
       bool is_query = head < heads.q_heads;

@@ -14,13 +14,6 @@ GemmSizes sizes_of(const Buffer& a, const Buffer& b, const Buffer& c, int64_t k)
   return {c.dims[0].max, c.dims[1].max, k, a.dtype, b.dtype, c.dtype};
 }
 
-bool has_input(const Op& op, size_t i) {
-  return op.inputs.size() > i && op.inputs[i] != kNoBuffer;
-}
-bool has_output(const Op& op, size_t i) {
-  return op.outputs.size() > i && op.outputs[i] != kNoBuffer;
-}
-
 // dbias [out] += sum over tokens of dy [T,out]; each thread owns some columns. fp32 sums.
 template <typename T>
 void add_column_sums(const Tensor& dy, float* dbias) {
@@ -58,7 +51,7 @@ void linear(const KernelCall& call) {
 int64_t linear_workspace(const Program& program, const Op& op) {
   const Buffer& x = program.buffer(op.inputs[0]);
   const Buffer& weight = program.buffer(op.inputs[1]);
-  int64_t bias_bytes = has_input(op, 2) ? padded_bytes_of<float>(weight.dims[0].max) : 0;
+  int64_t bias_bytes = op.has_input(2) ? padded_bytes_of<float>(weight.dims[0].max) : 0;
   return bias_bytes +
          gemm_workspace_bytes(sizes_of(x, weight, program.buffer(op.outputs[0]), weight.dims[1].max));
 }
@@ -104,7 +97,7 @@ void linear_backward_weight(const KernelCall& call) {
 }
 
 int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
-  if (!has_output(op, 0)) {
+  if (!op.has_output(0)) {
     return 0;
   }
   const Buffer& dy = program.buffer(op.inputs[0]);

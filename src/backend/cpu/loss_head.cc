@@ -8,9 +8,13 @@
 #include "backend/cpu/kernel_functions.h"
 #include "backend/cpu/scratch.h"
 #include "base/threads.h"
+#include "program/operands.h"
 
 namespace snug::cpu {
 namespace {
+
+using In = LossHeadInput;
+using Out = LossHeadOutput;
 
 // C rows of a chunk, V vocabulary, D model width.
 struct Chunk {
@@ -31,10 +35,10 @@ int64_t chunk_rows(const Op& op, int64_t tokens, int64_t vocabulary) {
 }
 
 Chunk take_chunk(const KernelCall& call, int64_t rows, bool with_gradient) {
-  int64_t width = call.inputs[0].columns();
+  int64_t width = call.inputs[In::x].columns();
   Scratch scratch(call.workspace);
   Chunk chunk;
-  chunk.logits = scratch.take<float>(rows * call.inputs[1].rows());
+  chunk.logits = scratch.take<float>(rows * call.inputs[In::w].rows());
   chunk.x = scratch.take<float>(rows * width);
   chunk.dx = with_gradient ? scratch.take<float>(rows * width) : nullptr;
   chunk.losses = scratch.take<double>(rows);
@@ -44,8 +48,8 @@ Chunk take_chunk(const KernelCall& call, int64_t rows, bool with_gradient) {
 }
 
 int64_t workspace_of(const Program& program, const Op& op, bool with_gradient) {
-  const Buffer& x = program.buffer(op.inputs[0]);
-  const Buffer& weight = program.buffer(op.inputs[1]);
+  const Buffer& x = program.buffer(op.inputs[In::x]);
+  const Buffer& weight = program.buffer(op.inputs[In::w]);
   int64_t vocabulary = weight.dims[0].max;
   int64_t rows = chunk_rows(op, x.dims[0].max, vocabulary);
   int64_t width = weight.dims[1].max;
@@ -62,9 +66,9 @@ int64_t workspace_of(const Program& program, const Op& op, bool with_gradient) {
 
 // Gathers rows with a target from token `begin` on, until the chunk is full; returns the next token.
 int64_t gather(const KernelCall& call, int64_t begin, int64_t capacity, Chunk& chunk) {
-  const Tensor& x = call.inputs[0];
-  const Tensor& targets = call.inputs[2];
-  int64_t vocabulary = call.inputs[1].rows();
+  const Tensor& x = call.inputs[In::x];
+  const Tensor& targets = call.inputs[In::targets];
+  int64_t vocabulary = call.inputs[In::w].rows();
   int64_t token = begin;
   chunk.count = 0;
   for (; token < x.rows() && chunk.count < capacity; ++token) {
@@ -127,10 +131,10 @@ double row_loss(float* row, int64_t vocabulary, int32_t target, float scale) {
 // Logits and losses of the gathered rows; returns the sum of the losses, added up in token order.
 template <bool kGradient>
 double chunk_loss(const KernelCall& call, const Chunk& chunk) {
-  const Tensor& weight = call.inputs[1];
-  const int32_t* targets = call.inputs[2].as<int32_t>();
+  const Tensor& weight = call.inputs[In::w];
+  const int32_t* targets = call.inputs[In::targets].as<int32_t>();
   int64_t vocabulary = weight.rows();
-  float scale = kGradient ? call.inputs[3].as<float>()[0] : 1.0F;
+  float scale = kGradient ? call.inputs[In::scale].as<float>()[0] : 1.0F;
   Gemm product;
   product.a = {chunk.x, DType::f32, chunk.count, weight.columns(), weight.columns()};
   product.b = matrix(weight);
@@ -152,14 +156,14 @@ double chunk_loss(const KernelCall& call, const Chunk& chunk) {
 
 // dx [T,D] = dlogits [C,V] W [V,D] at the gathered tokens.
 void write_input_gradient(const KernelCall& call, const Chunk& chunk) {
-  const Tensor& weight = call.inputs[1];
+  const Tensor& weight = call.inputs[In::w];
   int64_t width = weight.columns();
   Gemm product;
   product.a = {chunk.logits, DType::f32, chunk.count, weight.rows(), weight.rows()};
   product.b = matrix(weight);
   product.c = {chunk.dx, DType::f32, chunk.count, width, width};
   gemm(product, chunk.rest);
-  MatrixView dx = matrix(call.outputs[1]);
+  MatrixView dx = matrix(call.outputs[Out::dx]);
   for (int64_t i = 0; i < chunk.count; ++i) {
     store_block(chunk.dx + i * width, width, dx.row_block(chunk.tokens[i], 1));
   }
@@ -167,31 +171,27 @@ void write_input_gradient(const KernelCall& call, const Chunk& chunk) {
 
 // dW [V,D] = or += dlogits^T [V,C] x [C,D].
 void write_weight_gradient(const KernelCall& call, const Chunk& chunk, bool accumulate) {
-  const Tensor& weight = call.inputs[1];
+  const Tensor& weight = call.inputs[In::w];
   Gemm product;
   product.a = {chunk.logits, DType::f32, chunk.count, weight.rows(), weight.rows()};
   product.b = {chunk.x, DType::f32, chunk.count, weight.columns(), weight.columns()};
-  product.c = matrix(call.outputs[2]);
+  product.c = matrix(call.outputs[Out::dw]);
   product.transpose_a = true;
   product.accumulate = accumulate;
   gemm(product, chunk.rest);
 }
 
-bool wants(const KernelCall& call, size_t output) {
-  return call.outputs.size() > output && call.outputs[output].data != nullptr;
-}
-
 void clear(const Tensor& tensor) {
-  std::fill_n(tensor.as<std::byte>(), tensor.elements() * size_of(tensor.dtype), std::byte{0});
+  std::fill_n(tensor.as<std::byte>(), tensor.bytes(), std::byte{0});
 }
 
 // loss_sum = or += the sum of the losses of all tokens that have a target.
 template <bool kGradient>
 void run_chunks(const KernelCall& call) {
-  const Tensor& x = call.inputs[0];
-  int64_t capacity = chunk_rows(call.op, x.rows(), call.inputs[1].rows());
+  const Tensor& x = call.inputs[In::x];
+  int64_t capacity = chunk_rows(call.op, x.rows(), call.inputs[In::w].rows());
   Chunk chunk = take_chunk(call, capacity, kGradient);
-  bool accumulate_weight = call.op.accumulates_output(2);
+  bool accumulate_weight = call.op.accumulates_output(Out::dw);
   double sum = 0;
   for (int64_t token = 0; token < x.rows();) {
     token = gather(call, token, capacity, chunk);
@@ -199,19 +199,19 @@ void run_chunks(const KernelCall& call) {
       break;
     }
     sum += chunk_loss<kGradient>(call, chunk);
-    if (kGradient && wants(call, 1)) {
+    if (kGradient && call.has_output(Out::dx)) {
       write_input_gradient(call, chunk);
     }
-    if (kGradient && wants(call, 2)) {
+    if (kGradient && call.has_output(Out::dw)) {
       write_weight_gradient(call, chunk, accumulate_weight);
       accumulate_weight = true;
     }
   }
-  if (kGradient && wants(call, 2) && !accumulate_weight) {
-    clear(call.outputs[2]);
+  if (kGradient && call.has_output(Out::dw) && !accumulate_weight) {
+    clear(call.outputs[Out::dw]);
   }
-  double& loss = *call.outputs[0].as<double>();
-  loss = call.op.accumulates_output(0) ? loss + sum : sum;
+  double& loss = *call.outputs[Out::loss_sum].as<double>();
+  loss = call.op.accumulates_output(Out::loss_sum) ? loss + sum : sum;
 }
 
 }  // namespace
@@ -225,8 +225,8 @@ int64_t loss_head_workspace(const Program& program, const Op& op) {
 }
 
 void loss_head_gradient(const KernelCall& call) {
-  if (wants(call, 1)) {
-    clear(call.outputs[1]);  // tokens without a target keep this zero
+  if (call.has_output(Out::dx)) {
+    clear(call.outputs[Out::dx]);  // tokens without a target keep this zero
   }
   run_chunks<true>(call);
 }

@@ -5,8 +5,9 @@
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
 #include "backend/cpu/philox_lanes.h"
-#include "backend/step_clock.h"
 #include "base/threads.h"
+#include "program/operands.h"
+#include "program/step_clock.h"
 
 namespace snug::cpu {
 namespace {
@@ -128,37 +129,37 @@ class UpdateCall {
   explicit UpdateCall(const KernelCall& call)
       : call_(call),
         attributes_(attributes_of<AdamwAttributes>(call.op)),
-        count_(attributes_.weight_decay.size()),
-        scalars_(*call.inputs[count_].as<StepScalars>()),
-        norm_(call.inputs[count_ + 1].as<float>()[0]),
+        places_(attributes_),
+        scalars_(*call.inputs[places_.scalars()].as<StepScalars>()),
+        norm_(call.inputs[places_.norm()].as<float>()[0]),
         step_(make_step(rates_of(attributes_), scalars_, norm_)) {
-    SNUG_CHECK(call.inputs.size() >= count_ + 2, "adamw's inputs are gradients, scalars and norm");
-    SNUG_CHECK(call.outputs.size() == count_ * (attributes_.has_copies ? 4 : 3),
+    SNUG_CHECK(call.inputs.size() > places_.norm(), "adamw's inputs are gradients, scalars and norm");
+    SNUG_CHECK(call.outputs.size() == places_.output_count(),
                "adamw's outputs are parameters, moments and copies");
     check_fp32(gradients());
   }
 
-  std::span<const Tensor> gradients() const { return call_.inputs.first(count_); }
+  std::span<const Tensor> gradients() const { return call_.inputs.first(places_.count()); }
   bool skips() const { return !std::isfinite(norm_); }
   const AdamwStep& step() const { return step_; }
-  DType parameter_dtype() const { return call_.outputs[0].dtype; }
-  DType moment_dtype() const { return call_.outputs[count_].dtype; }
+  DType parameter_dtype() const { return call_.outputs[places_.parameter(0)].dtype; }
+  DType moment_dtype() const { return call_.outputs[places_.first_moment(0)].dtype; }
   const Tensor* copy(size_t tensor) const {
-    return attributes_.has_copies ? &call_.outputs[3 * count_ + tensor] : nullptr;
+    return places_.has_copies() ? &call_.outputs[places_.copy(tensor)] : nullptr;
   }
 
   template <typename P, typename M>
   Part<P, M> part(const Block& block) const {
     size_t i = block.tensor;
-    return {.gradient = call_.inputs[i].as<float>() + block.first,
-            .parameter = call_.outputs[i].as<P>() + block.first,
-            .first = call_.outputs[count_ + i].as<M>() + block.first,
-            .second = call_.outputs[2 * count_ + i].as<M>() + block.first,
+    return {.gradient = call_.inputs[places_.gradient(i)].as<float>() + block.first,
+            .parameter = call_.outputs[places_.parameter(i)].as<P>() + block.first,
+            .first = call_.outputs[places_.first_moment(i)].as<M>() + block.first,
+            .second = call_.outputs[places_.second_moment(i)].as<M>() + block.first,
             .decay = decay_factor(scalars_.learning_rate, attributes_.weight_decay[i]),
             .count = block.last - block.first};
   }
   Randomness randomness(const Block& block) const {
-    const auto* random = call_.inputs[count_ + 2].as<int64_t>();
+    const auto* random = call_.inputs[places_.random()].as<int64_t>();
     return {.seed = static_cast<uint64_t>(random[0]),
             .stream = rounding_stream(random[1], block.tensor),
             .first_element = block.first};
@@ -167,7 +168,7 @@ class UpdateCall {
  private:
   const KernelCall& call_;
   const AdamwAttributes& attributes_;
-  size_t count_;
+  AdamwPlaces places_;
   StepScalars scalars_;
   float norm_;
   AdamwStep step_;

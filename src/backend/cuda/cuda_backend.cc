@@ -88,9 +88,9 @@ void CudaBackend::open() {
 CudaBackend::~CudaBackend() {
   graphs_.reset();
   blas_.reset();
-  const Arena& device = arena(Home::device);
-  const Arena& pinned = arena(Home::pinned);
-  const Arena& host = arena(Home::host);
+  const Arena& device = arenas_.of(Home::device);
+  const Arena& pinned = arenas_.of(Home::pinned);
+  const Arena& host = arenas_.of(Home::host);
   // Nothing can be reported from here, and a card that failed has said so before.
   for (cudaEvent_t event : marks_) {
     cudaEventDestroy(event);
@@ -149,10 +149,9 @@ std::byte* CudaBackend::allocate_on_card(int64_t bytes) {
 }
 
 std::byte* CudaBackend::allocate_arena(Home home, int64_t bytes) {
-  Arena& wanted = arenas_[static_cast<size_t>(home)];
-  SNUG_CHECK(!wanted.taken, fmt::format("the {} arena is taken twice", name_of(home)));
+  arenas_.require_free(home, bytes);
+  void* address = nullptr;
   if (bytes > 0) {
-    void* address = nullptr;
     if (home == Home::device) {
       address = allocate_on_card(bytes);
     } else if (home == Home::pinned) {
@@ -166,37 +165,13 @@ std::byte* CudaBackend::allocate_arena(Home home, int64_t bytes) {
                                             format_bytes(bytes), bytes, std::strerror(errno)));
       }
     }
-    wanted.data = static_cast<std::byte*>(address);
-    wanted.bytes = bytes;
   }
-  wanted.taken = true;
-  return wanted.data;
-}
-
-int64_t CudaBackend::touched_bytes(Home home) const {
-  return std::min(align_up(arena(home).touched_bytes), arena(home).bytes);
-}
-
-void CudaBackend::note_write(const void* address, int64_t bytes) {
-  const auto* begin = static_cast<const std::byte*>(address);
-  for (Arena& arena : arenas_) {
-    if (arena.data != nullptr && begin >= arena.data && begin < arena.data + arena.bytes) {
-      int64_t end = begin - arena.data + bytes;
-      SNUG_CHECK(end <= arena.bytes,
-                 fmt::format("a write ends {} bytes behind its arena", end - arena.bytes));
-      arena.touched_bytes = std::max(arena.touched_bytes, end);
-      return;
-    }
-  }
+  arenas_.take(home, static_cast<std::byte*>(address), bytes);
+  return static_cast<std::byte*>(address);
 }
 
 void CudaBackend::run(const KernelCall& call) {
-  for (const Tensor& output : call.outputs) {
-    if (output.data != nullptr) {
-      note_write(output.data, output.elements() * size_of(output.dtype));
-    }
-  }
-  note_write(call.workspace.data(), static_cast<int64_t>(call.workspace.size()));
+  arenas_.announce(call);
   cuda::kernel_of(call.op.kind)(queue_, call);
 }
 
@@ -210,10 +185,9 @@ void CudaBackend::run_phase(std::string_view phase, const Extents& extents,
 }
 
 void CudaBackend::upload(void* device, const void* host, int64_t bytes) {
-  note_write(device, bytes);
-  const Arena& pinned = arena(Home::pinned);
+  arenas_.announce(device, bytes);
   const auto* source = static_cast<const std::byte*>(host);
-  bool is_pinned = pinned.data != nullptr && source >= pinned.data && source < pinned.data + pinned.bytes;
+  bool is_pinned = arenas_.of(Home::pinned).contains(host);
   int64_t piece = is_pinned ? bytes : kSmallCopyBytes;
   for (int64_t done = 0; done < bytes; done += piece) {
     auto now = static_cast<size_t>(std::min(piece, bytes - done));

@@ -42,8 +42,6 @@ class CudaBackend : public Backend {
   }
 
   std::byte* allocate_arena(Home home, int64_t bytes) override;
-  int64_t allocated_bytes(Home home) const override { return arena(home).bytes; }
-  int64_t touched_bytes(Home home) const override;
 
   void run(const KernelCall& call) override;
   void run_phase(std::string_view phase, const Extents& extents,
@@ -72,16 +70,7 @@ class CudaBackend : public Backend {
   int64_t driver_bytes() const;
 
  private:
-  struct Arena {
-    std::byte* data = nullptr;
-    int64_t bytes = 0;
-    int64_t touched_bytes = 0;
-    bool taken = false;
-  };
-
-  const Arena& arena(Home home) const { return arenas_[static_cast<size_t>(home)]; }
   void open();
-  void note_write(const void* address, int64_t bytes);
   std::byte* allocate_on_card(int64_t bytes);
 
   CudaOptions options_;
@@ -97,7 +86,6 @@ class CudaBackend : public Backend {
   static constexpr size_t kKeptMarks = 4;
   std::array<cudaEvent_t, kKeptMarks> marks_{};
   uint64_t next_mark_ = 0;
-  std::array<Arena, kHomeCount> arenas_{};
 };
 
 // "CUDA 13.0, cuBLASLt 13.0.2", for --version; asks no card.

@@ -90,7 +90,7 @@ Word bits_of(Value value) {
 
 void fill_tensor(const Queue& queue, const Tensor& tensor, float value) {
   if (value == 0.0F) {
-    auto bytes = static_cast<size_t>(tensor.elements() * size_of(tensor.dtype));
+    auto bytes = static_cast<size_t>(tensor.bytes());
     check(cudaMemsetAsync(tensor.data, 0, bytes, queue.stream), "clearing a buffer");
     return;
   }

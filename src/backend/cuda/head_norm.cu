@@ -4,6 +4,7 @@
 #include "backend/cuda/column_sums.cuh"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda_plan/scratch.h"
+#include "program/operands.h"
 
 namespace snug::cuda {
 namespace {
@@ -140,10 +141,6 @@ struct HeadTerm {
   }
 };
 
-bool wants(const KernelCall& call, size_t output) {
-  return call.outputs.size() > output && call.outputs[output].data != nullptr;
-}
-
 }  // namespace
 
 void head_norm(const Queue& queue, const KernelCall& call) {
@@ -170,7 +167,7 @@ void head_norm_backward(const Queue& queue, const KernelCall& call) {
   if (heads.tokens == 0) {
     return;
   }
-  bool weights = wants(call, 1) || wants(call, 2);
+  bool weights = call.has_output(1) || call.has_output(2);
   float* scales = nullptr;
   float* partials = nullptr;
   if (weights) {
@@ -181,7 +178,7 @@ void head_norm_backward(const Queue& queue, const KernelCall& call) {
   with_type(call.inputs[0].dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     const T* x = call.inputs[0].as<T>();
-    const T* dy = call.inputs[3].as<T>();
+    const T* dy = call.inputs[HeadNormBackwardInput::dy].as<T>();
     with_weight_type<T>(call.inputs[1].dtype, [&](auto weight_type) {
       using W = typename decltype(weight_type)::type;
       Backward<T, W> buffers{x,  call.inputs[1].as<W>(),  call.inputs[2].as<W>(),
@@ -191,7 +188,7 @@ void head_norm_backward(const Queue& queue, const KernelCall& call) {
                                   queue.stream>>>(heads, buffers);
     });
     for (size_t which = 1; which <= 2; ++which) {
-      if (wants(call, which)) {
+      if (call.has_output(which)) {
         int64_t first = which == 1 ? 0 : heads.q_heads;
         int64_t count = which == 1 ? heads.q_heads : heads.normalised - heads.q_heads;
         column_sums(queue.stream, HeadTerm<T>{heads, x, dy, scales, first, count}, partials,

@@ -16,7 +16,7 @@ void linear(const Queue& queue, const KernelCall& call) {
   product.transpose_b = true;
   product.alpha = attributes_of<LinearAttributes>(call.op).scale;
   product.accumulate = call.op.accumulates_output(0);
-  product.bias = call.inputs.size() > 2 ? call.inputs[2].data : nullptr;
+  product.bias = call.has_input(2) ? call.inputs[2].data : nullptr;
   queue.blas->run(product, call.workspace, queue.stream);
 }
 
@@ -44,7 +44,7 @@ void linear_backward_weight(const Queue& queue, const KernelCall& call) {
     product.accumulate = call.op.accumulates_output(0);
     queue.blas->run(product, call.workspace, queue.stream);
   }
-  if (call.outputs.size() > 1 && call.outputs[1].data != nullptr) {
+  if (call.has_output(1)) {
     float* partials = Scratch(call.workspace).take<float>(bias_gradient_floats(dy.rows(), dy.columns()));
     bias_gradient(queue.stream, dy, call.outputs[1], partials, call.op.accumulates_output(1));
   }

@@ -8,8 +8,9 @@
 #include "backend/cuda/vectors.cuh"
 #include "backend/cuda_plan/optimizer_blocks.h"
 #include "backend/cuda_plan/scratch.h"
-#include "backend/step_clock.h"
 #include "base/rng.h"
+#include "program/operands.h"
+#include "program/step_clock.h"
 
 namespace snug::cuda {
 namespace {
@@ -285,27 +286,27 @@ void gradient_norm(const Queue& queue, const KernelCall& call) {
 // Updates parameters, moments and compute copies, and clears the gradients, in one pass.
 void adamw(const Queue& queue, const KernelCall& call) {
   const auto& attributes = attributes_of<AdamwAttributes>(call.op);
-  size_t count = attributes.weight_decay.size();
-  SNUG_CHECK(call.inputs.size() >= count + 2, "adamw's inputs are gradients, scalars and norm");
-  SNUG_CHECK(call.outputs.size() == count * (attributes.has_copies ? 4 : 3),
+  AdamwPlaces places(attributes);
+  SNUG_CHECK(call.inputs.size() > places.norm(), "adamw's inputs are gradients, scalars and norm");
+  SNUG_CHECK(call.outputs.size() == places.output_count(),
              "adamw's outputs are parameters, moments and copies");
-  std::span<const Tensor> gradients = call.inputs.first(count);
+  std::span<const Tensor> gradients = call.inputs.first(places.count());
   check_fp32(gradients);
   UpdateInputs inputs{
       .rates = rates_of(attributes),
-      .scalars = call.inputs[count].as<StepScalars>(),
-      .norm = call.inputs[count + 1].as<float>(),
-      .random = call.inputs.size() > count + 2 ? call.inputs[count + 2].as<int64_t>() : nullptr};
+      .scalars = call.inputs[places.scalars()].as<StepScalars>(),
+      .norm = call.inputs[places.norm()].as<float>(),
+      .random = call.has_input(places.random()) ? call.inputs[places.random()].as<int64_t>() : nullptr};
   auto fill = [&](UpdateEntry& entry, size_t i) {
     entry.gradient = gradients[i].as<float>();
-    entry.parameter = call.outputs[i].data;
-    entry.first = call.outputs[count + i].data;
-    entry.second = call.outputs[2 * count + i].data;
-    entry.copy = attributes.has_copies ? call.outputs[3 * count + i].data : nullptr;
+    entry.parameter = call.outputs[places.parameter(i)].data;
+    entry.first = call.outputs[places.first_moment(i)].data;
+    entry.second = call.outputs[places.second_moment(i)].data;
+    entry.copy = places.has_copies() ? call.outputs[places.copy(i)].data : nullptr;
     entry.weight_decay = attributes.weight_decay[i];
   };
-  const Tensor* copy = attributes.has_copies ? &call.outputs[3 * count] : nullptr;
-  with_formats(call.outputs[0].dtype, call.outputs[count].dtype, copy,
+  const Tensor* copy = places.has_copies() ? &call.outputs[places.copy(0)] : nullptr;
+  with_formats(call.outputs[places.parameter(0)].dtype, call.outputs[places.first_moment(0)].dtype, copy,
                [&](auto parameter_type, auto moment_type, auto copy_type) {
                  using P = typename decltype(parameter_type)::type;
                  using M = typename decltype(moment_type)::type;

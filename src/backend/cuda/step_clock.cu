@@ -1,8 +1,9 @@
-// What is kept from step to step (backend/step_clock.h): one thread each, so that no step waits for the host.
-#include "backend/step_clock.h"
+// What is kept from step to step (program/step_clock.h): one thread each, so that no step waits for the host.
+#include "program/step_clock.h"
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernel_functions.h"
+#include "program/operands.h"
 
 namespace snug::cuda {
 namespace {
@@ -45,15 +46,17 @@ void scale_loss(const Queue& queue, const KernelCall& call) {
 }
 
 void close_step(const Queue& queue, const KernelCall& call) {
+  using In = CloseStepInput;
+  using Out = CloseStepOutput;
   const auto& attributes = attributes_of<StepAttributes>(call.op);
-  StepBuffers buffers{.learning_rates = call.inputs[0].as<double>(),
-                      .learning_rate_count = call.inputs[0].rows(),
-                      .norm = call.inputs[1].as<float>(),
-                      .clock = call.outputs[0].as<StepClock>(),
-                      .scalars = call.outputs[1].as<StepScalars>(),
-                      .loss_sum = call.outputs[2].as<double>(),
-                      .history = call.outputs[3].as<StepRecord>(),
-                      .history_rows = call.outputs[3].rows()};
+  StepBuffers buffers{.learning_rates = call.inputs[In::learning_rates].as<double>(),
+                      .learning_rate_count = call.inputs[In::learning_rates].rows(),
+                      .norm = call.inputs[In::norm].as<float>(),
+                      .clock = call.outputs[Out::clock].as<StepClock>(),
+                      .scalars = call.outputs[Out::scalars].as<StepScalars>(),
+                      .loss_sum = call.outputs[Out::loss_sum].as<double>(),
+                      .history = call.outputs[Out::history].as<StepRecord>(),
+                      .history_rows = call.outputs[Out::history].rows()};
   close_step_kernel<<<1, 1, 0, queue.stream>>>(buffers, attributes.beta1, attributes.beta2,
                                                attributes.scales_loss);
   check_launch("closing a step");

@@ -3,6 +3,7 @@
 
 #include "backend/cuda_plan/need_functions.h"
 #include "base/bytes.h"
+#include "program/operands.h"
 
 namespace snug::cuda {
 namespace {
@@ -16,8 +17,8 @@ AttentionNumber number_of(DType dtype) {
 
 // At the planned sizes, without addresses.
 AttentionParameters planned(const Program& program, const Op& op) {
-  const Buffer& q = program.buffer(op.inputs[0]);
-  const Buffer& kv = program.buffer(op.inputs[1]);
+  const Buffer& q = program.buffer(op.inputs[AttentionInput::q]);
+  const Buffer& kv = program.buffer(op.inputs[AttentionInput::kv]);
   AttentionParameters parameters = attention_shape(attributes_of<AttentionAttributes>(op), q.dtype);
   parameters.q_stride = q.dims[1].max;
   parameters.kv_stride = kv.dims[1].max;
@@ -25,7 +26,7 @@ AttentionParameters planned(const Program& program, const Op& op) {
   parameters.dkv_stride = parameters.kv_stride;
   parameters.queries = q.dims[0].max;
   parameters.keys = kv.dims[0].max;
-  parameters.sequences = program.buffer(op.inputs[2]).dims[0].max - 1;
+  parameters.sequences = program.buffer(op.inputs[AttentionInput::q_offsets]).dims[0].max - 1;
   return parameters;
 }
 

@@ -4,12 +4,13 @@
 #include "backend/cuda_plan/need_functions.h"
 #include "backend/cuda_plan/products.h"
 #include "backend/cuda_plan/scratch.h"
+#include "program/operands.h"
 
 namespace snug::cuda {
 
 int64_t loss_head_workspace(const Program& program, const Op& op) {
-  int64_t tokens = program.buffer(op.inputs[0]).dims[0].max;
-  int64_t vocabulary = program.buffer(op.inputs[1]).dims[0].max;
+  int64_t tokens = program.buffer(op.inputs[LossHeadInput::x]).dims[0].max;
+  int64_t vocabulary = program.buffer(op.inputs[LossHeadInput::w]).dims[0].max;
   return padded_bytes_of<float>(chunk_rows(op, tokens, vocabulary) * logits_stride(vocabulary)) +
          padded_bytes_of<double>(tokens) + kBlasWorkspaceBytes;
 }

@@ -10,13 +10,6 @@
 #include "backend/cuda_plan/scratch.h"
 
 namespace snug::cuda {
-namespace {
-
-bool has_output(const Op& op, size_t i) {
-  return op.outputs.size() > i && op.outputs[i] != kNoBuffer;
-}
-
-}  // namespace
 
 int64_t product_workspace(const Program&, const Op&) {
   return kBlasWorkspaceBytes;
@@ -24,8 +17,8 @@ int64_t product_workspace(const Program&, const Op&) {
 
 // The weight's product, then the bias's column sums in the same memory.
 int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
-  int64_t bytes = has_output(op, 0) ? kBlasWorkspaceBytes : 0;
-  if (has_output(op, 1)) {
+  int64_t bytes = op.has_output(0) ? kBlasWorkspaceBytes : 0;
+  if (op.has_output(1)) {
     const Buffer& dy = program.buffer(op.inputs[0]);
     bytes = std::max(bytes, padded_bytes_of<float>(bias_gradient_floats(dy.dims[0].max, dy.dims[1].max)));
   }
@@ -41,7 +34,7 @@ std::string find_unsupported_product(const Program& program, const Op& op) {
         "the cuda backend multiplies {} (\"{}\") with {} (\"{}\") in no kernel: give both one dtype",
         name_of(a.dtype), a.name, name_of(b.dtype), b.name);
   }
-  if (op.kind == OpKind::linear && op.inputs.size() > 2 && op.inputs[2] != kNoBuffer) {
+  if (op.kind == OpKind::linear && op.has_input(2)) {
     const Buffer& bias = program.buffer(op.inputs[2]);
     const Buffer& y = program.buffer(op.outputs[0]);
     if (bias.dtype != y.dtype) {

@@ -34,9 +34,6 @@ class NullBackend : public Backend {
 
   // Zeroed host memory at a multiple of kAlignment, so that upload and download work.
   std::byte* allocate_arena(Home home, int64_t bytes) override;
-  int64_t allocated_bytes(Home home) const override;
-  // By the addresses that run() and upload() were given, rounded up to kAlignment.
-  int64_t touched_bytes(Home home) const override;
 
   void run(const KernelCall& call) override;
   void upload(void* device, const void* host, int64_t bytes) override;
@@ -50,17 +47,9 @@ class NullBackend : public Backend {
   struct Release {
     void operator()(std::byte* memory) const;
   };
-  struct Arena {
-    std::unique_ptr<std::byte, Release> data;
-    int64_t bytes = 0;
-    int64_t touched_bytes = 0;
-    bool taken = false;
-  };
-
-  void note_write(const void* address, int64_t bytes);
 
   int64_t device_total_bytes_;
-  std::array<Arena, kHomeCount> arenas_{};
+  std::array<std::unique_ptr<std::byte, Release>, kHomeCount> memory_;
   std::vector<RecordedCall> calls_;
 };
 

@@ -5,24 +5,18 @@
 #include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/attention/launch.h"
 #include "backend/dropout_mask.h"
+#include "backend/relative_bucket.h"
 
 namespace snug::cuda {
 namespace {
 
-// The distances at which T5's buckets of one side start: single ones up to half of them, then logarithmic. In
-// float, as Hugging Face computes them.
+// The distances at which T5's buckets of one side start.
 void fill_buckets(AttentionArguments& a) {
-  int buckets = a.p.bidirectional_buckets ? a.p.buckets / 2 : a.p.buckets;
-  int exact = buckets / 2;
-  a.side_buckets = buckets;
-  auto span = static_cast<float>(std::log(static_cast<double>(a.p.max_distance) / exact));
+  const RelativeBuckets all{a.p.buckets, a.p.max_distance, a.p.bidirectional_buckets};
+  a.side_buckets = all.bidirectional ? a.p.buckets / 2 : a.p.buckets;
   int next = 0;
-  for (int distance = 0; distance <= a.p.max_distance && next < buckets; ++distance) {
-    int bucket = distance;
-    if (distance >= exact) {
-      float share = std::log(static_cast<float>(distance) / static_cast<float>(exact)) / span;
-      bucket = std::min(exact + static_cast<int>(share * static_cast<float>(buckets - exact)), buckets - 1);
-    }
+  for (int distance = 0; distance <= a.p.max_distance && next < a.side_buckets; ++distance) {
+    auto bucket = static_cast<int>(relative_bucket(all, -distance));
     for (; next <= bucket; ++next) {
       a.starts[next] = static_cast<int16_t>(distance);
     }

@@ -1,7 +1,10 @@
 // Each rule of a program, broken once.
 #include <gtest/gtest.h>
 
+#include "ops/effects.h"
+#include "ops/table.h"
 #include "program/builder.h"
+#include "program/operands.h"
 
 namespace snug {
 namespace {
@@ -42,6 +45,64 @@ TEST(Verify, SecondWrite) {
   builder.append(OpKind::copy, "copy", {x}, {y});
   builder.append(OpKind::copy, "again", {x}, {y});
   EXPECT_EQ(find_violation(builder.finish()), "op 1 (again): writes \"y\" a second time");
+}
+
+TEST(Verify, UpdateBeforeWrite) {
+  Builder builder("bad");
+  BufferId x = builder.input("x", DType::f32, {fixed(1), fixed(4)});
+  BufferId slots = builder.input("slots", DType::i32, {fixed(1)});
+  BufferId cache = builder.temporary("cache", DType::f32, {fixed(2), fixed(4)});
+  builder.append(OpKind::cache_write, "keep", {x, slots}, {cache}, CacheAttributes{});
+  EXPECT_EQ(find_violation(builder.finish()), "op 0 (keep): updates \"cache\" before it is written");
+}
+
+TEST(Verify, ReadAndChanged) {
+  Builder builder("bad");
+  BufferId state = builder.persistent("state", DType::f32, row(), Role::optimizer_states);
+  builder.append(OpKind::copy, "copy", {state}, {state});
+  EXPECT_EQ(find_violation(builder.finish()), "op 0 (copy): changes \"state\", which it also reads");
+}
+
+// The update clears its inputs and reads its outputs: both are said by the table.
+TEST(Effects, OfTheUpdate) {
+  Op op{.kind = OpKind::adamw,
+        .inputs = {0, 1, 2},
+        .outputs = {3, 4, 5, 6},
+        .attributes = AdamwAttributes{.weight_decay = {0.0F}, .has_copies = true}};
+  EXPECT_EQ(effect_on_input(op, 0), Effect::update);  // the gradient
+  EXPECT_EQ(effect_on_input(op, 1), Effect::read);    // the step's scalars
+  for (size_t output = 0; output < 4; ++output) {
+    EXPECT_EQ(effect_on_output(op, output), Effect::update);
+  }
+  Op close{
+      .kind = OpKind::close_step, .inputs = {0, 1}, .outputs = {2, 3, 4, 5}, .attributes = StepAttributes{}};
+  EXPECT_EQ(effect_on_output(close, CloseStepOutput::clock), Effect::update);
+  EXPECT_EQ(effect_on_output(close, CloseStepOutput::scalars), Effect::write);
+  EXPECT_EQ(effect_on_output(close, CloseStepOutput::loss_sum), Effect::update);
+}
+
+TEST(Effects, OfProducts) {
+  Op product{.kind = OpKind::linear, .inputs = {0, 1}, .outputs = {2}};
+  EXPECT_EQ(effect_on_input(product, 1), Effect::read);
+  EXPECT_EQ(effect_on_output(product, 0), Effect::write);
+  product.accumulates = 1;
+  EXPECT_EQ(effect_on_output(product, 0), Effect::add);
+}
+
+// Moments that nothing wrote: an update of them was taken for a write once.
+TEST(Verify, TheUpdateNeedsItsStates) {
+  Builder builder("bad");
+  auto state = [&](const char* name) {
+    return builder.persistent(name, DType::f32, row(), Role::optimizer_states);
+  };
+  BufferId scalars = builder.input("scalars", DType::f32, {fixed(4)});
+  BufferId norm = builder.input("norm", DType::f32, {fixed(1)});
+  BufferId moment = builder.temporary("moment", DType::f32, row());
+  builder.append(OpKind::adamw, "update", {state("gradient"), scalars, norm},
+                 {state("parameter"), moment, state("second")}, AdamwAttributes{.weight_decay = {0.0F}});
+  Program program = builder.finish();
+  EXPECT_EQ(find_violation(program), "op 0 (update): updates \"moment\" before it is written");
+  EXPECT_DEATH(lifetimes(program), "nothing has written moment when it is needed");
 }
 
 TEST(Verify, NamesAndSizesAndIds) {

@@ -1,10 +1,11 @@
 // The rules that every program keeps between passes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
-#include "base/check.h"
-#include "program/program.h"
+#include "ops/effects.h"
+#include "ops/table.h"
 
 namespace snug {
 namespace {
@@ -42,22 +43,18 @@ class Verifier {
     return "";
   }
 
-  static bool outlives_execution(const Buffer& buffer) {
-    return buffer.lifetime == Lifetime::persistent || buffer.lifetime == Lifetime::phase;
-  }
-
   bool in_range(BufferId id) const { return id >= 0 && id < static_cast<BufferId>(program_.buffers.size()); }
 
   std::string check_op(const Op& op) {
-    for (BufferId id : op.inputs) {
-      if (id == kNoBuffer) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (op.inputs[i] == kNoBuffer) {
         continue;
       }
-      if (!in_range(id)) {
-        return fmt::format("input {} is no buffer", id);
+      if (!in_range(op.inputs[i])) {
+        return fmt::format("input {} is no buffer", op.inputs[i]);
       }
-      if (!written_[static_cast<size_t>(id)]) {
-        return fmt::format("reads \"{}\" before it is written", program_.buffer(id).name);
+      if (std::string problem = check_content(op.inputs[i], effect_on_input(op, i)); !problem.empty()) {
+        return problem;
       }
     }
     std::unordered_set<BufferId> own_outputs;  // attention writes queries' and keys' columns of one buffer
@@ -69,19 +66,32 @@ class Verifier {
       if (!in_range(id)) {
         return fmt::format("output {} is no buffer", id);
       }
-      bool is_written = written_[static_cast<size_t>(id)];
-      if (op.accumulates_output(i) && !is_written) {
-        return fmt::format("adds to \"{}\" before it is written", program_.buffer(id).name);
+      Effect effect = effect_on_output(op, i);
+      if (std::string problem = check_content(id, effect); !problem.empty()) {
+        return problem;
       }
       bool may_overwrite = outlives_execution(program_.buffer(id)) || own_outputs.contains(id);
-      if (!op.accumulates_output(i) && is_written && !may_overwrite) {
+      if (effect == Effect::write && is_written(id) && !may_overwrite) {
         return fmt::format("writes \"{}\" a second time", program_.buffer(id).name);
+      }
+      if (std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end()) {
+        return fmt::format("changes \"{}\", which it also reads", program_.buffer(id).name);
       }
       own_outputs.insert(id);
       written_[static_cast<size_t>(id)] = true;
     }
     return "";
   }
+
+  std::string check_content(BufferId id, Effect effect) const {
+    if (!needs_content(effect) || is_written(id)) {
+      return "";
+    }
+    std::string_view verb = effect == Effect::read ? "reads" : effect == Effect::add ? "adds to" : "updates";
+    return fmt::format("{} \"{}\" before it is written", verb, program_.buffer(id).name);
+  }
+
+  bool is_written(BufferId id) const { return written_[static_cast<size_t>(id)]; }
 
   const Program& program_;
   std::vector<bool> written_;
@@ -91,11 +101,6 @@ class Verifier {
 
 std::string find_violation(const Program& program) {
   return Verifier(program).run();
-}
-
-void verify(const Program& program) {
-  std::string problem = find_violation(program);
-  SNUG_CHECK(problem.empty(), "program \"" + program.name + "\": " + problem);
 }
 
 }  // namespace snug

@@ -44,7 +44,8 @@ struct StepClock {
   static constexpr int64_t kFirstExponent = 16;
   static constexpr int64_t kStepsToGrow = 2000;
 };
-static_assert(sizeof(StepClock) == 4 * sizeof(int64_t));
+// As a buffer: so many int64.
+inline constexpr int64_t kClockWords = sizeof(StepClock) / sizeof(int64_t);
 
 // 1 - beta^updates. By squaring, in products alone, so that host and card agree.
 constexpr float bias_correction(double beta, int64_t updates) {
@@ -61,7 +62,11 @@ struct StepRecord {
   double gradient_norm = 0;  // not finite: the update was skipped
   double learning_rate = 0;
 };
-static_assert(sizeof(StepRecord) == 3 * sizeof(double));
+// As a row of a buffer: so many fp64.
+inline constexpr int64_t kRecordNumbers = sizeof(StepRecord) / sizeof(double);
+// Steps whose results the history holds until the host reads them, and so the updates whose learning rates a
+// step must be given.
+inline constexpr int64_t kHistorySteps = 64;
 
 // The scalars of adamw, in their order.
 struct StepScalars {
@@ -70,6 +75,7 @@ struct StepScalars {
   float bias_correction2 = 1;
   float inverse_loss_scale = 1;
 };
-static_assert(sizeof(StepScalars) == 4 * sizeof(float));
+// As a buffer: so many fp32.
+inline constexpr int64_t kScalarNumbers = sizeof(StepScalars) / sizeof(float);
 
 }  // namespace snug

@@ -1,0 +1,62 @@
+// The places of operands, for ops that have more than three on a side: op.inputs[AttentionInput::bias].
+#pragma once
+
+#include <cstddef>
+
+#include "program/op.h"
+
+namespace snug {
+
+struct AttentionInput {
+  enum : size_t { q, kv, q_offsets, kv_offsets, bias, random };
+};
+struct AttentionBackwardInput {
+  enum : size_t { q, kv, q_offsets, kv_offsets, o, lse, dout, bias, random };
+};
+struct AttentionBackwardOutput {
+  enum : size_t { dq, dkv, dbias };
+};
+struct HeadNormBackwardInput {
+  enum : size_t { x, wq, wk, dy };
+};
+// Of loss_head and its gradient.
+struct LossHeadInput {
+  enum : size_t { x, w, targets, scale };
+};
+struct LossHeadOutput {
+  enum : size_t { loss_sum, dx, dw };
+};
+struct CloseStepInput {
+  enum : size_t { learning_rates, norm };
+};
+struct CloseStepOutput {
+  enum : size_t { clock, scalars, loss_sum, history };
+};
+
+// adamw's operands are lists: parameter i has gradient i, moments i and copy i.
+class AdamwPlaces {
+ public:
+  explicit AdamwPlaces(const AdamwAttributes& attributes)
+      : count_(attributes.weight_decay.size()), has_copies_(attributes.has_copies) {}
+
+  // Inputs.
+  size_t gradient(size_t i) const { return i; }
+  size_t scalars() const { return count_; }
+  size_t norm() const { return count_ + 1; }
+  size_t random() const { return count_ + 2; }  // of moments that are rounded by chance, else absent
+  // Outputs.
+  size_t parameter(size_t i) const { return i; }
+  size_t first_moment(size_t i) const { return count_ + i; }
+  size_t second_moment(size_t i) const { return 2 * count_ + i; }
+  size_t copy(size_t i) const { return 3 * count_ + i; }  // absent where parameters compute as they are
+
+  size_t count() const { return count_; }
+  bool has_copies() const { return has_copies_; }
+  size_t output_count() const { return (has_copies_ ? 4 : 3) * count_; }
+
+ private:
+  size_t count_;
+  bool has_copies_;
+};
+
+}  // namespace snug
