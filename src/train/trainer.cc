@@ -282,6 +282,7 @@ class Trainer {
     }
     waiting_.clear();
     waiting_since_ = Clock::now();
+    step_before_.reset();  // what it marked is done, and others set marks between steps
     summary_.seconds = seconds_before_ + seconds_since(start_);
   }
 
