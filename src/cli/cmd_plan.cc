@@ -7,6 +7,7 @@
 #include "cli/make_backend.h"
 #include "data/batches/limits.h"
 #include "model/locate.h"
+#include "ops/table.h"
 #include "plan/fit.h"
 #include "plan/plan_json.h"
 #include "recipe/parse.h"
@@ -41,15 +42,22 @@ struct PlanOptions {
   DeviceArguments device;
   bool data = false;
   bool json = false;
+  bool programs = false;
 };
 
 int plan_command(const PlanOptions& options) {
-  const auto& [arguments, device, with_data, json] = options;
+  const auto& [arguments, device, with_data, json, programs] = options;
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
   ModelSpec spec = locate_model(recipe.model.path).spec;
   std::unique_ptr<Device> planned_for = make_planning_device(device);
   LimitsOf limits = with_data ? data_limits(recipe) : LimitsOf();
   Plan plan = plan_training(recipe, spec, *planned_for, limits);
+  if (programs) {
+    for (const PhasePlan& phase : plan.phases) {
+      fmt::print("{}", to_text(phase.program));
+    }
+    return plan.fits() ? kExitOk : kExitDoesNotFit;
+  }
   Alternatives alternatives;
   if (!plan.fits()) {
     alternatives = find_alternatives(recipe, spec, *planned_for, limits);
@@ -84,6 +92,12 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_flag("--data", options->data,
                     "Read the data too, and plan for the longest batch that it can make, as train does");
   command->add_flag("--json", options->json, "Print JSON");
+  command
+      ->add_flag(
+          "--programs", options->programs,
+          "Print what each phase runs on this device instead: every buffer with its home, every op with "
+          "its scratch memory")
+      ->excludes("--json");
   command->footer(
       "\nNeeds the recipe and the model's config.json; no weights, no data. Every\n"
       "sequence is then as long as data.max_length allows; with --data, as long as\n"

@@ -48,7 +48,8 @@ std::string find_violation(const Program& program);
 // These rules and every op's shapes; SNUG_CHECKs, as a violation is a bug in a pass.
 void verify_with_shapes(const Program& program);
 
-// One line a buffer and an op, for people and golden files.
+// One line a buffer and an op, for people and golden files. Behind an operand, "+=" says that it is added to
+// and "~" that it is updated.
 std::string to_text(const Program& program);
 
 // Cost at the planned (maximum) sizes.

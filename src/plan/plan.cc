@@ -1,18 +1,16 @@
 // Placement of persistent buffers first, of each phase's own buffers above them.
 #include "plan/plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "base/error.h"
 #include "base/sizes.h"
 #include "ops/effects.h"
 #include "ops/table.h"
+#include "plan/lower.h"
 #include "plan/placement.h"
 
 namespace snug {
@@ -20,30 +18,6 @@ namespace {
 
 int64_t padded_bytes(const Buffer& buffer) {
   return align_up(buffer.max_bytes());
-}
-
-// Gives every op the scratch buffer that this device's kernel asks for, and every buffer a home it has.
-Program prepare(Program program, const Device& device) {
-  for (Buffer& buffer : program.buffers) {
-    buffer.home = device.home_of(buffer.home);
-  }
-  for (size_t index = 0; index < program.ops.size(); ++index) {
-    std::string missing = device.find_unsupported(program, program.ops[index]);
-    if (!missing.empty()) {
-      throw bad_input(fmt::format("op \"{}\": {}", program.ops[index].name, missing));
-    }
-    int64_t bytes = device.workspace_bytes(program, program.ops[index]);
-    if (bytes > 0) {
-      // The index tells an op from the one that makes its result again.
-      std::string name = fmt::format("scratch of op {}, {}", index, program.ops[index].name);
-      program.ops[index].workspace = program.add_buffer({.name = std::move(name),
-                                                         .dtype = DType::u8,
-                                                         .dims = {fixed(bytes)},
-                                                         .role = Role::workspace,
-                                                         .home = device.home_of(Home::device)});
-    }
-  }
-  return program;
 }
 
 // All offsets and sums of a plan are below the sum of everything, so that one is checked and no other.
@@ -222,7 +196,7 @@ PhasePlan plan_phase(const Plan& plan, Program program, const Device& device) {
   for (const PhasePlan& phase : plan.phases) {
     programs.push_back(&phase.program);
   }
-  return place(prepare(std::move(program), device), PersistentLayout(programs));
+  return place(lower(std::move(program), device), PersistentLayout(programs));
 }
 
 void insert_phase(Plan& plan, PhasePlan phase, std::string_view before) {
@@ -240,7 +214,7 @@ Plan make_plan(std::vector<Program> programs, const Device& device, std::optiona
   plan.context_bytes = device.context_bytes();
   plan.limit_bytes = limit_bytes;
   for (Program& program : programs) {
-    program = prepare(std::move(program), device);
+    program = lower(std::move(program), device);
   }
   require_countable_bytes(programs);
   std::vector<const Program*> all;

@@ -21,7 +21,7 @@ struct ArenaUse {
 };
 
 struct PhasePlan {
-  Program program;               // with the device's workspaces
+  Program program;               // as the device runs it (plan/lower.h)
   std::vector<int64_t> offsets;  // by BufferId, within the arena of the buffer's home
   std::array<ArenaUse, kHomeCount> arenas{};
   std::string peak_op;                           // at which most device bytes are live; "" if there is no op

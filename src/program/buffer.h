@@ -44,6 +44,8 @@ enum class Lifetime : uint8_t {
   persistent,  // across programs: all programs that name it share its memory
 };
 
+std::string_view name_of(Lifetime lifetime);
+
 // What a buffer holds before an op of its program uses it.
 enum class Origin : uint8_t {
   program,   // nothing: an op writes it, or the host before each execution

@@ -29,6 +29,12 @@ std::string_view name_of(Home home) {
   return kNames[static_cast<size_t>(home)];
 }
 
+std::string_view name_of(Lifetime lifetime) {
+  static constexpr std::array<std::string_view, 5> kNames = {"temporary", "input", "output", "phase",
+                                                             "persistent"};
+  return kNames[static_cast<size_t>(lifetime)];
+}
+
 int64_t Buffer::max_elements() const {
   int64_t elements = 1;
   for (const Dim& dim : dims) {

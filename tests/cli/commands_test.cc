@@ -125,6 +125,26 @@ TEST(Cli, TrainWritesWhatPeftReadsAndASummary) {
   EXPECT_EQ(json_output(text)["planned_bytes"], json_output(text)["allocated_bytes"]);
 }
 
+// What a device makes of a program can be looked at: homes, and the scratch memory of its kernels.
+TEST(Cli, PlanPrintsThePrograms) {
+  auto programs_on = [](const char* device) {
+    return run_snug({"--threads", "2", "plan", source_path("recipes/ship_log.yml"), "--device", device,
+                     "--memory", "2GB", "--programs"})
+        .output;
+  };
+  std::string cpu = programs_on("cpu");
+  for (const char* line :
+       {"program load\n", "program train\n", "program update\n", "program save\n",
+        "  buffer ids int32 [<=1536] batch, input, device\n",
+        "  buffer staging uint8 [786432] staging, phase, device\n", "-> layers.0.qkv +=, scratch "}) {
+    EXPECT_NE(cpu.find(line), std::string::npos) << line;
+  }
+  // The update clears the gradients and moves everything else on.
+  EXPECT_NE(cpu.find(".grad ~, scalars, metrics.gradient_norm -> "), std::string::npos);
+  std::string card = programs_on("cuda");
+  EXPECT_NE(card.find("  buffer staging uint8 [786432] staging, phase, pinned\n"), std::string::npos);
+}
+
 // The plan of the demo as people see it. After a change that is meant to alter it:
 //   build/release/snug --threads 2 plan recipes/ship_log.yml --memory 2GB > tests/goldens/plans/ship_log.txt
 TEST(Cli, PlanTextIsTheGoldenOne) {
