@@ -31,6 +31,8 @@ class Device {
 
   // "" if there is a kernel for this op on buffers of these dtypes; else what is missing.
   virtual std::string find_unsupported(const Program& program, const Op& op) const = 0;
+  // Threads of the host that share the kernels' work, and for which scratch memory is planned; 0: none do.
+  virtual int threads() const { return 0; }
   // Scratch memory that the kernel needs at the planned sizes.
   virtual int64_t workspace_bytes(const Program& program, const Op& op) const = 0;
 

@@ -49,12 +49,13 @@ void parallel_for(int64_t count, int64_t grain, const Body& body) {
   });
 }
 
-// For items of unequal length, with scratch memory: calls start(slot) for each slot in [0, thread_count()),
-// which returns the function to call with the index of one item after the other, until there are no more.
+// For items of unequal length, with scratch memory: calls start(slot) for each slot in [0, slots), at most
+// kMostThreads, which returns the function to call with the index of one item after the other, until there
+// are no more.
 template <typename Start>
-void parallel_items(int64_t count, const Start& start) {
+void parallel_items(int64_t count, int slots, const Start& start) {
   std::atomic<int64_t> next{0};
-  for_each_part(thread_count(), [&](int slot) {
+  for_each_part(slots, [&](int slot) {
     int64_t index = next.fetch_add(1, std::memory_order_relaxed);
     if (index >= count) {
       return;

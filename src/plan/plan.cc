@@ -211,6 +211,7 @@ void insert_phase(Plan& plan, PhasePlan phase, std::string_view before) {
 Plan make_plan(std::vector<Program> programs, const Device& device, std::optional<int64_t> limit_bytes) {
   Plan plan;
   plan.backend = device.name();
+  plan.threads = device.threads();
   plan.context_bytes = device.context_bytes();
   plan.limit_bytes = limit_bytes;
   for (Program& program : programs) {

@@ -35,6 +35,7 @@ struct PhasePlan {
 
 struct Plan {
   std::string backend;
+  int threads = 0;  // that it is made for, where kernels run on the host
   std::vector<PhasePlan> phases;
   std::array<int64_t, kHomeCount> arena_bytes{};
   int64_t context_bytes = 0;           // what the driver takes beside the arena

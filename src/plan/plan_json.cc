@@ -47,6 +47,7 @@ Json plan_to_json(const Plan& plan) {
   }
   return {{"fits", plan.limit_bytes ? Json(plan.fits()) : Json()},
           {"backend", plan.backend},
+          {"threads", plan.threads > 0 ? Json(plan.threads) : Json()},
           {"peak_bytes", plan.peak_bytes()},
           {"limit_bytes", plan.limit_bytes ? Json(*plan.limit_bytes) : Json()},
           {"headroom_bytes", plan.limit_bytes ? Json(*plan.limit_bytes - plan.peak_bytes()) : Json()},

@@ -399,5 +399,23 @@ TEST(Attention, ResultDoesNotDependOnTheRestOfTheBatchOrThreads) {
   EXPECT_EQ(one.get("dq"), middle("dq", layout.q_columns));
 }
 
+// bf16 gradients of keys are summed in scratch memory that threads have apart or, if they are many, share by
+// head.
+TEST(Attention, AnyThreadCountGivesTheSameBits) {
+  Case c{4, 2, 16, {5, 77, 130, 9}, {}, true, 0, DType::bf16};
+  const Inputs inputs = random_inputs(c);
+  std::vector<std::vector<float>> expected;
+  for (int threads : {1, 2, 3, 40}) {
+    set_thread_count(threads);
+    OpRunner runner = make_runner(c);
+    set_inputs(runner, c, inputs);
+    runner.run();
+    std::vector<std::vector<float>> results = {runner.get("o"), runner.get("dq")};
+    expected = expected.empty() ? results : expected;
+    EXPECT_EQ(results, expected) << threads << " threads";
+  }
+  set_thread_count(0);
+}
+
 }  // namespace
 }  // namespace snug

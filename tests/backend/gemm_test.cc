@@ -340,11 +340,38 @@ TEST(Gemm, AnyThreadCountGivesTheSameProduct) {
   set_thread_count(0);
 }
 
-TEST(Gemm, WorkspaceOfLargeProductsStaysSmall) {
+// So many threads that each has smaller blocks.
+TEST(Gemm, ManyThreadsGiveTheSameProduct) {
+  constexpr int64_t kRows = 400;
+  constexpr int64_t kInner = 300;
+  constexpr int64_t kColumns = 200;
+  std::vector<float> x = rounded(random_values(kRows * kInner, 1), DType::bf16);
+  std::vector<float> w = rounded(random_values(kColumns * kInner, 2), DType::bf16);
+  Matrix expected = multiply(Matrix(kRows, kInner, x), Matrix(kColumns, kInner, w).transposed(), 1.0);
+  for (int threads : {90, 300}) {
+    set_thread_count(threads);
+    Builder builder("linear");
+    BufferId x_id = builder.input("x", DType::bf16, {tokens(kRows), fixed(kInner)});
+    BufferId w_id = builder.weight("w", DType::bf16, {fixed(kColumns), fixed(kInner)}, {});
+    BufferId y = builder.temporary("y", DType::bf16, {tokens(kRows), fixed(kColumns)});
+    builder.append(OpKind::linear, "linear", {x_id, w_id}, {y}, LinearAttributes{});
+    OpRunner runner(builder.finish());
+    runner.set("x", x);
+    runner.set("w", w);
+    runner.run();
+    expect_product(runner.get("y"), expected, DType::bf16, kInner);
+  }
+  set_thread_count(0);
+}
+
+TEST(Gemm, WorkspaceStaysSmallWhateverTheThreads) {
   constexpr int64_t kLarge = 1 << 17;
-  EXPECT_EQ(cpu::gemm_workspace_bytes({kLarge, kLarge, kLarge}), 0);
-  int64_t bytes = cpu::gemm_workspace_bytes({kLarge, kLarge, kLarge, DType::bf16, DType::bf16, DType::bf16});
-  EXPECT_LE(bytes, thread_count() * int64_t{2} << 20);
+  EXPECT_EQ(cpu::gemm_workspace_bytes({kLarge, kLarge, kLarge}, 2), 0);
+  cpu::GemmSizes sizes{kLarge, kLarge, kLarge, DType::bf16, DType::bf16, DType::bf16};
+  EXPECT_EQ(cpu::gemm_workspace_bytes(sizes, 2), 2 * (2 * 384 * 256 + 384 * 384) * 4);
+  for (int threads = 1; threads <= kMostThreads; ++threads) {
+    EXPECT_LE(cpu::gemm_workspace_bytes(sizes, threads), 64 << 20) << threads;
+  }
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST(Threads, ItemsOfUnequalLengthAreEachDoneOnceInTheirSlot) {
   for (int64_t count : {0, 1, 3, 1000}) {
     std::vector<int> visits(static_cast<size_t>(count));
     std::vector<int64_t> sums(kThreads);  // a slot is never in two hands at once
-    parallel_items(count, [&](int slot) {
+    parallel_items(count, thread_count(), [&](int slot) {
       return [&, slot](int64_t index) {
         ++visits[static_cast<size_t>(index)];
         sums[static_cast<size_t>(slot)] += index;

@@ -125,6 +125,21 @@ TEST(Cli, TrainWritesWhatPeftReadsAndASummary) {
   EXPECT_EQ(json_output(text)["planned_bytes"], json_output(text)["allocated_bytes"]);
 }
 
+// Threads are an input of the plan, and however many there are, their scratch memory stays within bounds.
+TEST(Cli, PlansForAnyNumberOfThreads) {
+  auto plan_for = [](const char* threads) {
+    return json_output(run_snug({"--threads", threads, "plan", source_path("recipes/ship_log.yml"),
+                                 "--device", "cpu", "--memory", "2GB", "--json"}));
+  };
+  Json few = plan_for("2");
+  EXPECT_EQ(few["threads"], 2);
+  for (const char* threads : {"64", "256", "512"}) {
+    Json many = plan_for(threads);
+    EXPECT_EQ(many["threads"], std::stoi(threads));
+    EXPECT_LE(many["peak_bytes"].get<int64_t>(), few["peak_bytes"].get<int64_t>() + (64 << 20)) << threads;
+  }
+}
+
 // What a device makes of a program can be looked at: homes, and the scratch memory of its kernels.
 TEST(Cli, PlanPrintsThePrograms) {
   auto programs_on = [](const char* device) {

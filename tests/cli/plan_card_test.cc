@@ -47,8 +47,8 @@ TEST(PlanForACard, NeedsNoLimit) {
 
 TEST(PlanForACard, TheFirstLineNamesTheDevice) {
   std::string recipe = source_path("recipes/ship_log.yml");
-  CommandResult cpu = run_snug({"plan", recipe, "--device", "cpu"});
-  EXPECT_EQ(first_line(cpu.output), "  device  cpu");
+  CommandResult cpu = run_snug({"--threads", "2", "plan", recipe, "--device", "cpu"});
+  EXPECT_EQ(first_line(cpu.output), "  device  cpu: 2 threads");
   CommandResult card = run_snug({"plan", recipe, "--device", "cuda"});
   EXPECT_EQ(first_line(card.output).rfind("  device  cuda: ", 0), 0U) << card.output;
   CommandResult unknown = run_snug({"plan", recipe, "--device", "tpu"});

@@ -230,7 +230,8 @@ void attention(const KernelCall& call) {
   int64_t items = count_query_blocks(call.inputs[In::q_offsets]) * attributes.heads;
   DType dtype = call.inputs[In::q].dtype;
   auto share = static_cast<size_t>(block_bytes(attributes.head_dim, dtype));
-  parallel_items(items, [&](int slot) {
+  int slots = scratch_slots(thread_count(), block_bytes(attributes.head_dim, dtype));
+  parallel_items(items, slots, [&](int slot) {
     Scratch scratch(call.workspace.subspan(static_cast<size_t>(slot) * share, share));
     return [&call, block = take_block(scratch, attributes.head_dim, dtype),
             mask = WeightMask(attributes, call.inputs, In::random)](int64_t index) mutable {
@@ -239,9 +240,10 @@ void attention(const KernelCall& call) {
   });
 }
 
-int64_t attention_workspace(const Program& program, const Op& op) {
-  return thread_count() *
-         block_bytes(attributes_of<AttentionAttributes>(op).head_dim, program.buffer(op.inputs[In::q]).dtype);
+int64_t attention_workspace(const Program& program, const Op& op, int threads) {
+  int64_t share =
+      block_bytes(attributes_of<AttentionAttributes>(op).head_dim, program.buffer(op.inputs[In::q]).dtype);
+  return scratch_slots(threads, share) * share;
 }
 
 }  // namespace snug::cpu

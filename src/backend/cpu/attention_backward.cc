@@ -15,7 +15,7 @@ namespace {
 using In = AttentionBackwardInput;
 using Out = AttentionBackwardOutput;
 
-// What one thread works in. Copies of inputs and fp32 sums of dk and dv exist only for bf16.
+// What one thread works in. Copies of inputs exist only for bf16.
 struct Block {
   float* probabilities = nullptr;  // [kQueryBlock, kKeyBlock]
   float* dscores = nullptr;        // [kQueryBlock, kKeyBlock]
@@ -27,22 +27,19 @@ struct Block {
   float* doutput = nullptr;        // [kQueryBlock, head_dim]
   float* key = nullptr;            // [kKeyBlock, head_dim]
   float* value = nullptr;          // [kKeyBlock, head_dim]
-  float* dkey = nullptr;           // [keys, head_dim]
-  float* dvalue = nullptr;         // [keys, head_dim]
 };
 
-int64_t block_bytes(int64_t head_dim, int64_t keys, DType dtype) {
+int64_t block_bytes(int64_t head_dim, DType dtype) {
   int64_t queries = padded_bytes_of<float>(kQueryBlock * head_dim);
   int64_t bytes = 2 * padded_bytes_of<float>(kQueryBlock * kKeyBlock) + queries +
                   padded_bytes_of<float>(kQueryBlock) + padded_bytes_of<float>(kBlockDistances);
   if (dtype != DType::f32) {
-    bytes += 3 * queries + 2 * padded_bytes_of<float>(kKeyBlock * head_dim) +
-             2 * padded_bytes_of<float>(keys * head_dim);
+    bytes += 3 * queries + 2 * padded_bytes_of<float>(kKeyBlock * head_dim);
   }
   return bytes;
 }
 
-Block take_block(Scratch scratch, int64_t head_dim, int64_t keys, DType dtype) {
+Block take_block(Scratch scratch, int64_t head_dim, DType dtype) {
   Block block;
   block.probabilities = scratch.take<float>(kQueryBlock * kKeyBlock);
   block.dscores = scratch.take<float>(kQueryBlock * kKeyBlock);
@@ -55,16 +52,49 @@ Block take_block(Scratch scratch, int64_t head_dim, int64_t keys, DType dtype) {
     block.doutput = scratch.take<float>(kQueryBlock * head_dim);
     block.key = scratch.take<float>(kKeyBlock * head_dim);
     block.value = scratch.take<float>(kKeyBlock * head_dim);
-    block.dkey = scratch.take<float>(keys * head_dim);
-    block.dvalue = scratch.take<float>(keys * head_dim);
   }
   return block;
 }
 
+// The fp32 sums of dk and dv, which only bf16 needs: [keys, head_dim] each, at the rows of the item's
+// sequence. Each thread has its own; of more threads than kv heads, all that work on one head share its, as
+// their sequences have other rows.
+class KeySums {
+ public:
+  KeySums(const AttentionAttributes& attributes, int64_t keys, int slots)
+      : head_dim_(attributes.head_dim),
+        keys_(keys),
+        by_head_(slots > attributes.kv_heads),
+        places_(std::min<int64_t>(slots, attributes.kv_heads)) {}
+
+  int64_t floats() const { return 2 * places_ * keys_ * head_dim_; }
+  float* dkey(float* sums, int slot, int64_t kv_head, int64_t row) const {
+    int64_t place = by_head_ ? kv_head : slot;
+    return sums + (2 * place * keys_ + row) * head_dim_;
+  }
+  float* dvalue(float* sums, int slot, int64_t kv_head, int64_t row) const {
+    return dkey(sums, slot, kv_head, row) + keys_ * head_dim_;
+  }
+
+ private:
+  int64_t head_dim_;
+  int64_t keys_;
+  bool by_head_;
+  int64_t places_;
+};
+
 // What a block of scores is made with beside the call: the thread's own memory and mask.
 struct Thread {
+  int slot = 0;
   Block block;
   WeightMask mask;
+};
+
+// Where the sums of a call lie.
+struct Sums {
+  float* bias = nullptr;  // [sequences, heads, buckets]
+  float* keys = nullptr;  // KeySums
+  KeySums places;
 };
 
 // One sequence and kv head: where its gradients are summed in fp32 (the outputs themselves if those are
@@ -251,31 +281,35 @@ void finish_bias_gradient(const KernelCall& call, const float* sums, int64_t seq
   }
 }
 
-void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head, float* dbias,
-              Thread& thread) {
-  const Block& block = thread.block;
+// `start` has the item's place alone.
+void run_item(const KernelCall& call, const Item& start, const Sums& sums, Thread& thread) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t head_dim = attributes.head_dim;
+  const SequenceRows& rows = start.rows;
   MatrixView dkv = matrix(call.outputs[Out::dkv]).row_block(rows.key, rows.keys);
-  MatrixView dkey = dkv.column_block(attributes.k_column + kv_head * head_dim, head_dim);
-  MatrixView dvalue = dkv.column_block(attributes.v_column + kv_head * head_dim, head_dim);
+  MatrixView dkey = dkv.column_block(attributes.k_column + start.kv_head * head_dim, head_dim);
+  MatrixView dvalue = dkv.column_block(attributes.v_column + start.kv_head * head_dim, head_dim);
   bool copies = dkv.dtype != DType::f32;
-  Item item{rows, kv_head, dkey, dvalue, dbias};
+  Item item = start;
+  item.dkey = dkey;
+  item.dvalue = dvalue;
   if (copies) {
-    item.dkey = {block.dkey, DType::f32, rows.keys, head_dim, head_dim};
-    item.dvalue = {block.dvalue, DType::f32, rows.keys, head_dim, head_dim};
+    float* dkey_sums = sums.places.dkey(sums.keys, thread.slot, item.kv_head, rows.key);
+    float* dvalue_sums = sums.places.dvalue(sums.keys, thread.slot, item.kv_head, rows.key);
+    item.dkey = {dkey_sums, DType::f32, rows.keys, head_dim, head_dim};
+    item.dvalue = {dvalue_sums, DType::f32, rows.keys, head_dim, head_dim};
   }
   clear(item.dkey);
   clear(item.dvalue);
   int64_t group = attributes.heads / attributes.kv_heads;
-  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+  for (int64_t head = item.kv_head * group; head < (item.kv_head + 1) * group; ++head) {
     for (int64_t first = 0; first < rows.queries; first += kQueryBlock) {
       run_query_block(call, item, head, first, thread);
     }
   }
   if (copies) {
-    store_block(block.dkey, head_dim, dkey);
-    store_block(block.dvalue, head_dim, dvalue);
+    store_block(static_cast<float*>(item.dkey.data), head_dim, dkey);
+    store_block(static_cast<float*>(item.dvalue.data), head_dim, dvalue);
   }
 }
 
@@ -287,37 +321,44 @@ void run_item(const KernelCall& call, const SequenceRows& rows, int64_t kv_head,
 void attention_backward(const KernelCall& call) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t sequences = std::max<int64_t>(call.inputs[In::q_offsets].rows() - 1, 0);
-  int64_t keys = call.inputs[In::kv].rows();
   DType dtype = call.inputs[In::q].dtype;
+  int64_t share = block_bytes(attributes.head_dim, dtype);
+  int slots = scratch_slots(thread_count(), share);
   Scratch scratch(call.workspace);
-  float* sums = scratch.take<float>(bias_sums(attributes, sequences));
-  std::fill_n(sums, bias_sums(attributes, sequences), 0.0F);
+  Sums sums{nullptr, nullptr, KeySums(attributes, call.inputs[In::kv].rows(), slots)};
+  sums.bias = scratch.take<float>(bias_sums(attributes, sequences));
+  std::fill_n(sums.bias, bias_sums(attributes, sequences), 0.0F);
+  sums.keys = dtype == DType::f32 ? nullptr : scratch.take<float>(sums.places.floats());
   std::span<std::byte> shares = scratch.rest();
-  auto share = static_cast<size_t>(block_bytes(attributes.head_dim, keys, dtype));
   auto run_index = [&](int64_t index, Thread& thread) {
     int64_t sequence = index / attributes.kv_heads;
-    SequenceRows rows = sequence_rows(call.inputs[In::q_offsets].as<int32_t>(),
-                                      call.inputs[In::kv_offsets].as<int32_t>(), sequence);
-    float* dbias = wants_bias_gradient(call) ? sums + bias_sums(attributes, sequence) : nullptr;
-    run_item(call, rows, index % attributes.kv_heads, dbias, thread);
+    Item item;
+    item.rows = sequence_rows(call.inputs[In::q_offsets].as<int32_t>(),
+                              call.inputs[In::kv_offsets].as<int32_t>(), sequence);
+    item.kv_head = index % attributes.kv_heads;
+    item.dbias = wants_bias_gradient(call) ? sums.bias + bias_sums(attributes, sequence) : nullptr;
+    run_item(call, item, sums, thread);
   };
-  parallel_items(sequences * attributes.kv_heads, [&](int slot) {
-    Scratch own(shares.subspan(static_cast<size_t>(slot) * share, share));
-    return [&run_index, thread = Thread{take_block(own, attributes.head_dim, keys, dtype),
+  parallel_items(sequences * attributes.kv_heads, slots, [&](int slot) {
+    Scratch own(shares.subspan(static_cast<size_t>(slot * share), static_cast<size_t>(share)));
+    return [&run_index, thread = Thread{slot, take_block(own, attributes.head_dim, dtype),
                                         WeightMask(attributes, call.inputs, In::random)}](
                int64_t index) mutable { run_index(index, thread); };
   });
   if (wants_bias_gradient(call)) {
-    finish_bias_gradient(call, sums, sequences);
+    finish_bias_gradient(call, sums.bias, sequences);
   }
 }
 
-int64_t attention_backward_workspace(const Program& program, const Op& op) {
+int64_t attention_backward_workspace(const Program& program, const Op& op, int threads) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
   int64_t sequences = program.buffer(op.inputs[In::q_offsets]).dims[0].max - 1;
+  DType dtype = program.buffer(op.inputs[In::q]).dtype;
+  int64_t share = block_bytes(attributes.head_dim, dtype);
+  int slots = scratch_slots(threads, share);
+  KeySums key_sums(attributes, program.buffer(op.inputs[In::kv]).dims[0].max, slots);
   return padded_bytes_of<float>(bias_sums(attributes, sequences)) +
-         thread_count() * block_bytes(attributes.head_dim, program.buffer(op.inputs[In::kv]).dims[0].max,
-                                      program.buffer(op.inputs[In::q]).dtype);
+         (dtype == DType::f32 ? 0 : padded_bytes_of<float>(key_sums.floats())) + slots * share;
 }
 
 }  // namespace snug::cpu

@@ -26,6 +26,10 @@ CpuBackend::~CpuBackend() {
   }
 }
 
+std::string CpuBackend::description() const {
+  return fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s");
+}
+
 std::string CpuBackend::find_unsupported(const Program& program, const Op& op) const {
   if (cpu::kernel_of(op.kind).run == nullptr) {
     return fmt::format("the cpu backend has no kernel for op {}", row_of(op.kind).name);
@@ -51,7 +55,7 @@ std::string CpuBackend::find_unsupported(const Program& program, const Op& op) c
 
 int64_t CpuBackend::workspace_bytes(const Program& program, const Op& op) const {
   const cpu::Kernel& kernel = cpu::kernel_of(op.kind);
-  return kernel.workspace_bytes == nullptr ? 0 : kernel.workspace_bytes(program, op);
+  return kernel.workspace_bytes == nullptr ? 0 : kernel.workspace_bytes(program, op, threads_);
 }
 
 std::byte* CpuBackend::allocate_arena(Home home, int64_t bytes) {
@@ -90,6 +94,7 @@ std::byte* CpuBackend::allocate_arena(Home home, int64_t bytes) {
 void CpuBackend::run(const KernelCall& call) {
   const cpu::Kernel& kernel = cpu::kernel_of(call.op.kind);
   SNUG_CHECK(kernel.run != nullptr, "op without a kernel; find_unsupported says so before");
+  SNUG_CHECK(thread_count() <= threads_, "more threads than were planned for");
   arenas_.announce(call);
   kernel.run(call);
 }

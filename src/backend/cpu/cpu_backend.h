@@ -4,17 +4,21 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "base/threads.h"
 
 namespace snug {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend() = default;
+  // Plans for so many threads, and runs on no more.
+  explicit CpuBackend(int threads = thread_count()) : threads_(threads) {}
   ~CpuBackend() override;
   CpuBackend(const CpuBackend&) = delete;
   CpuBackend& operator=(const CpuBackend&) = delete;
 
   std::string_view name() const override { return "cpu"; }
+  std::string description() const override;
+  int threads() const override { return threads_; }
   std::string find_unsupported(const Program& program, const Op& op) const override;
   int64_t workspace_bytes(const Program& program, const Op& op) const override;
 
@@ -32,6 +36,9 @@ class CpuBackend : public Backend {
 
   std::optional<int64_t> device_total_bytes() const override;
   int64_t context_bytes() const override { return 0; }
+
+ private:
+  int threads_;
 };
 
 // "OpenBLAS 0.3.21 (kernels for Haswell)", for --version.

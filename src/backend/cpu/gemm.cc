@@ -4,6 +4,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 #include "backend/cpu/dispatch.h"
@@ -13,11 +14,14 @@
 namespace snug::cpu {
 namespace {
 
-// Blocks of bf16 operands. Each converted number is used in about 384 products: converting costs little
-// beside them, and the three blocks of one thread stay near its second-level cache.
-constexpr int64_t kBlockRows = 384;
-constexpr int64_t kBlockColumns = 384;
-constexpr int64_t kBlockInner = 256;
+// Blocks of bf16 operands. With the first, each converted number is used in 384 products: converting costs
+// little beside them, and the three blocks of one thread stay near its second-level cache. Where many threads
+// share the scratch memory, blocks are smaller.
+struct Blocks {
+  int64_t rows_and_columns;
+  int64_t inner;
+};
+constexpr std::array<Blocks, 4> kBlocks = {{{384, 256}, {192, 256}, {96, 128}, {64, 64}}};
 // Below this many multiplications another thread costs more than it brings.
 constexpr int64_t kParallelWork = 1 << 20;
 // Products of this many rows or fewer (decoding) are dot products over a streamed weight.
@@ -80,15 +84,15 @@ void start_block(const Gemm& product, float* block, int64_t stride) {
 }
 
 // One block of C with all of k, through fp32 copies of what is bf16.
-void multiply_block(const Gemm& product, float* a_block, float* b_block, float* c_block) {
+void multiply_block(const Gemm& product, int64_t inner, float* a_block, float* b_block, float* c_block) {
   MatrixView c = product.c;
   if (c.dtype != DType::f32) {
     c = {c_block, DType::f32, c.rows, c.columns, c.columns};
   }
   start_block(product, static_cast<float*>(c.data), c.stride);
   int64_t k = inner_size(product);
-  for (int64_t p = 0; p < k; p += kBlockInner) {
-    int64_t depth = std::min(kBlockInner, k - p);
+  for (int64_t p = 0; p < k; p += inner) {
+    int64_t depth = std::min(inner, k - p);
     Gemm step = product;
     step.a = as_floats(product.transpose_a ? product.a.row_block(p, depth) : product.a.column_block(p, depth),
                        a_block);
@@ -107,11 +111,18 @@ int64_t block_bytes(DType dtype, int64_t rows, int64_t columns) {
 }
 
 // Grows with every size, so that a part of a product never needs more than was planned for the whole.
-int64_t thread_workspace_bytes(const GemmSizes& sizes) {
-  int64_t m = std::min(sizes.m, kBlockRows);
-  int64_t n = std::min(sizes.n, kBlockColumns);
-  int64_t k = std::min(sizes.k, kBlockInner);
+int64_t thread_workspace_bytes(const GemmSizes& sizes, const Blocks& blocks) {
+  int64_t m = std::min(sizes.m, blocks.rows_and_columns);
+  int64_t n = std::min(sizes.n, blocks.rows_and_columns);
+  int64_t k = std::min(sizes.k, blocks.inner);
   return block_bytes(sizes.a, m, k) + block_bytes(sizes.b, k, n) + block_bytes(sizes.c, m, n);
+}
+
+// The largest blocks of which every thread has its own within so many bytes.
+const Blocks& blocks_within(int64_t bytes, const GemmSizes& sizes, int64_t threads) {
+  auto fits = [&](const Blocks& blocks) { return threads * thread_workspace_bytes(sizes, blocks) <= bytes; };
+  auto found = std::find_if(kBlocks.begin(), kBlocks.end(), fits);
+  return found != kBlocks.end() ? *found : kBlocks.back();
 }
 
 template <typename A, typename B>
@@ -148,7 +159,7 @@ void multiply_few_rows(const Gemm& product) {
   });
 }
 
-void multiply_part(const Gemm& product, std::span<std::byte> workspace) {
+void multiply_part(const Gemm& product, const Blocks& blocks, std::span<std::byte> workspace) {
   int64_t m = product.c.rows;
   int64_t n = product.c.columns;
   int64_t k = inner_size(product);
@@ -164,17 +175,17 @@ void multiply_part(const Gemm& product, std::span<std::byte> workspace) {
     multiply_floats(product, product.bias != nullptr || product.accumulate ? 1.0F : 0.0F);
     return;
   }
-  int64_t block_m = std::min(m, kBlockRows);
-  int64_t block_n = std::min(n, kBlockColumns);
-  int64_t block_k = std::min(k, kBlockInner);
+  int64_t block_m = std::min(m, blocks.rows_and_columns);
+  int64_t block_n = std::min(n, blocks.rows_and_columns);
+  int64_t block_k = std::min(k, blocks.inner);
   Scratch scratch(workspace);
   float* a_block = scratch.take<float>(product.a.dtype == DType::f32 ? 0 : block_m * block_k);
   float* b_block = scratch.take<float>(product.b.dtype == DType::f32 ? 0 : block_k * block_n);
   float* c_block = scratch.take<float>(product.c.dtype == DType::f32 ? 0 : block_m * block_n);
   for (int64_t i = 0; i < m; i += block_m) {
     for (int64_t j = 0; j < n; j += block_n) {
-      multiply_block(part_of(product, i, std::min(block_m, m - i), j, std::min(block_n, n - j)), a_block,
-                     b_block, c_block);
+      multiply_block(part_of(product, i, std::min(block_m, m - i), j, std::min(block_n, n - j)), blocks.inner,
+                     a_block, b_block, c_block);
     }
   }
 }
@@ -246,8 +257,8 @@ MatrixView as_floats(const MatrixView& source, float* block) {
   return {block, DType::f32, source.rows, source.columns, source.columns};
 }
 
-int64_t gemm_workspace_bytes(const GemmSizes& sizes) {
-  return thread_count() * thread_workspace_bytes(sizes);
+int64_t gemm_workspace_bytes(const GemmSizes& sizes, int threads) {
+  return threads * thread_workspace_bytes(sizes, blocks_within(kThreadScratchBytes, sizes, threads));
 }
 
 void gemm(const Gemm& product, std::span<std::byte> workspace) {
@@ -258,14 +269,15 @@ void gemm(const Gemm& product, std::span<std::byte> workspace) {
     return;
   }
   int64_t threads = threads_for(m, n, k);
+  GemmSizes sizes{m, n, k, product.a.dtype, product.b.dtype, product.c.dtype};
+  const Blocks& blocks = blocks_within(std::ssize(workspace), sizes, threads);
   if (threads == 1) {
-    multiply_part(product, workspace);
+    multiply_part(product, blocks, workspace);
     return;
   }
   int64_t across = row_parts(m, n, threads);
   int64_t along = threads / across;
-  auto share = static_cast<size_t>(
-      thread_workspace_bytes({m, n, k, product.a.dtype, product.b.dtype, product.c.dtype}));
+  auto share = static_cast<size_t>(thread_workspace_bytes(sizes, blocks));
   SNUG_CHECK(share * static_cast<size_t>(threads) <= workspace.size(), "gemm was given too little workspace");
   for_each_part(static_cast<int>(threads), [&](int64_t part) {
     int64_t row = part_start(m, part / along, across);
@@ -273,7 +285,7 @@ void gemm(const Gemm& product, std::span<std::byte> workspace) {
     int64_t column = part_start(n, part % along, along);
     int64_t columns = part_start(n, part % along + 1, along) - column;
     if (rows > 0 && columns > 0) {
-      multiply_part(part_of(product, row, rows, column, columns),
+      multiply_part(part_of(product, row, rows, column, columns), blocks,
                     workspace.subspan(static_cast<size_t>(part) * share, share));
     }
   });

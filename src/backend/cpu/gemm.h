@@ -53,8 +53,8 @@ struct GemmSizes {
   DType c = DType::f32;
 };
 
-// Depends on the thread count. 0 if all matrices are fp32.
-int64_t gemm_workspace_bytes(const GemmSizes& sizes);
+// For a product that so many threads share. 0 if all matrices are fp32.
+int64_t gemm_workspace_bytes(const GemmSizes& sizes, int threads);
 
 // Uses all threads; inside a parallel region it runs on the calling thread alone.
 void gemm(const Gemm& product, std::span<std::byte> workspace);

@@ -71,7 +71,7 @@ void head_norm(const KernelCall& call) {
 }
 
 // Blocks of tokens, each with its sums for both weights; the first two rows take the totals.
-int64_t head_norm_backward_workspace(const Program& program, const Op& op) {
+int64_t head_norm_backward_workspace(const Program& program, const Op& op, int /*threads*/) {
   int64_t head_dim = program.buffer(op.inputs[1]).dims[0].max;
   return block_count(program.buffer(op.inputs[0]).dims[0].max) * 2 * head_dim *
          static_cast<int64_t>(sizeof(float));

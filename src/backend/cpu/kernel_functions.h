@@ -13,11 +13,11 @@ void embedding_backward(const KernelCall& call);
 // norm.cc
 void rms_norm(const KernelCall& call);
 void rms_norm_backward(const KernelCall& call);
-int64_t rms_norm_backward_workspace(const Program& program, const Op& op);
+int64_t rms_norm_backward_workspace(const Program& program, const Op& op, int threads);
 void add_rms_norm(const KernelCall& call);
 void head_norm(const KernelCall& call);
 void head_norm_backward(const KernelCall& call);
-int64_t head_norm_backward_workspace(const Program& program, const Op& op);
+int64_t head_norm_backward_workspace(const Program& program, const Op& op, int threads);
 
 // rope.cc
 void rope(const KernelCall& call);
@@ -38,7 +38,7 @@ void dropout(const KernelCall& call);
 
 // optimizer.cc
 void gradient_norm(const KernelCall& call);
-int64_t gradient_norm_workspace(const Program& program, const Op& op);
+int64_t gradient_norm_workspace(const Program& program, const Op& op, int threads);
 void adamw(const KernelCall& call);
 
 // step_clock.cc
@@ -47,32 +47,32 @@ void close_step(const KernelCall& call);
 
 // linear.cc
 void linear(const KernelCall& call);
-int64_t linear_workspace(const Program& program, const Op& op);
+int64_t linear_workspace(const Program& program, const Op& op, int threads);
 void linear_backward_input(const KernelCall& call);
-int64_t linear_backward_input_workspace(const Program& program, const Op& op);
+int64_t linear_backward_input_workspace(const Program& program, const Op& op, int threads);
 void linear_backward_weight(const KernelCall& call);
-int64_t linear_backward_weight_workspace(const Program& program, const Op& op);
+int64_t linear_backward_weight_workspace(const Program& program, const Op& op, int threads);
 
 // lora.cc
 void lora_up(const KernelCall& call);
-int64_t lora_up_workspace(const Program& program, const Op& op);
+int64_t lora_up_workspace(const Program& program, const Op& op, int threads);
 void lora_up_backward_input(const KernelCall& call);
-int64_t lora_up_backward_input_workspace(const Program& program, const Op& op);
+int64_t lora_up_backward_input_workspace(const Program& program, const Op& op, int threads);
 void lora_up_backward_weight(const KernelCall& call);
-int64_t lora_up_backward_weight_workspace(const Program& program, const Op& op);
+int64_t lora_up_backward_weight_workspace(const Program& program, const Op& op, int threads);
 
 // attention.cc
 void attention(const KernelCall& call);
-int64_t attention_workspace(const Program& program, const Op& op);
+int64_t attention_workspace(const Program& program, const Op& op, int threads);
 
 // attention_backward.cc
 void attention_backward(const KernelCall& call);
-int64_t attention_backward_workspace(const Program& program, const Op& op);
+int64_t attention_backward_workspace(const Program& program, const Op& op, int threads);
 
 // loss_head.cc
 void loss_head(const KernelCall& call);
-int64_t loss_head_workspace(const Program& program, const Op& op);
+int64_t loss_head_workspace(const Program& program, const Op& op, int threads);
 void loss_head_gradient(const KernelCall& call);
-int64_t loss_head_gradient_workspace(const Program& program, const Op& op);
+int64_t loss_head_gradient_workspace(const Program& program, const Op& op, int threads);
 
 }  // namespace snug::cpu

@@ -7,8 +7,8 @@ namespace snug::cpu {
 
 struct Kernel {
   void (*run)(const KernelCall&) = nullptr;
-  // Null: needs none.
-  int64_t (*workspace_bytes)(const Program&, const Op&) = nullptr;
+  // With so many threads; null: needs none.
+  int64_t (*workspace_bytes)(const Program&, const Op&, int threads) = nullptr;
 };
 
 const Kernel& kernel_of(OpKind kind);

@@ -48,12 +48,12 @@ void linear(const KernelCall& call) {
   gemm(product, scratch.rest());
 }
 
-int64_t linear_workspace(const Program& program, const Op& op) {
+int64_t linear_workspace(const Program& program, const Op& op, int threads) {
   const Buffer& x = program.buffer(op.inputs[0]);
   const Buffer& weight = program.buffer(op.inputs[1]);
   int64_t bias_bytes = op.has_input(2) ? padded_bytes_of<float>(weight.dims[0].max) : 0;
-  return bias_bytes +
-         gemm_workspace_bytes(sizes_of(x, weight, program.buffer(op.outputs[0]), weight.dims[1].max));
+  return bias_bytes + gemm_workspace_bytes(
+                          sizes_of(x, weight, program.buffer(op.outputs[0]), weight.dims[1].max), threads);
 }
 
 // dx [T,in] = or += scale * dy [T,out] W [out,in].
@@ -67,10 +67,11 @@ void linear_backward_input(const KernelCall& call) {
   gemm(product, call.workspace);
 }
 
-int64_t linear_backward_input_workspace(const Program& program, const Op& op) {
+int64_t linear_backward_input_workspace(const Program& program, const Op& op, int threads) {
   const Buffer& weight = program.buffer(op.inputs[1]);
   return gemm_workspace_bytes(
-      sizes_of(program.buffer(op.inputs[0]), weight, program.buffer(op.outputs[0]), weight.dims[0].max));
+      sizes_of(program.buffer(op.inputs[0]), weight, program.buffer(op.outputs[0]), weight.dims[0].max),
+      threads);
 }
 
 // dW [out,in] = or += scale * dy^T [out,T] x [T,in]; dbias [out] = or += column sums of dy.
@@ -96,13 +97,13 @@ void linear_backward_weight(const KernelCall& call) {
   }
 }
 
-int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
+int64_t linear_backward_weight_workspace(const Program& program, const Op& op, int threads) {
   if (!op.has_output(0)) {
     return 0;
   }
   const Buffer& dy = program.buffer(op.inputs[0]);
   return gemm_workspace_bytes(
-      sizes_of(dy, program.buffer(op.inputs[1]), program.buffer(op.outputs[0]), dy.dims[0].max));
+      sizes_of(dy, program.buffer(op.inputs[1]), program.buffer(op.outputs[0]), dy.dims[0].max), threads);
 }
 
 }  // namespace snug::cpu

@@ -47,7 +47,7 @@ Chunk take_chunk(const KernelCall& call, int64_t rows, bool with_gradient) {
   return chunk;
 }
 
-int64_t workspace_of(const Program& program, const Op& op, bool with_gradient) {
+int64_t workspace_of(const Program& program, const Op& op, bool with_gradient, int threads) {
   const Buffer& x = program.buffer(op.inputs[In::x]);
   const Buffer& weight = program.buffer(op.inputs[In::w]);
   int64_t vocabulary = weight.dims[0].max;
@@ -55,11 +55,13 @@ int64_t workspace_of(const Program& program, const Op& op, bool with_gradient) {
   int64_t width = weight.dims[1].max;
   int64_t bytes = padded_bytes_of<float>(rows * vocabulary) + padded_bytes_of<float>(rows * width) +
                   padded_bytes_of<double>(rows) + padded_bytes_of<int32_t>(rows);
-  int64_t gemm_bytes = gemm_workspace_bytes({rows, vocabulary, width, DType::f32, weight.dtype, DType::f32});
+  int64_t gemm_bytes =
+      gemm_workspace_bytes({rows, vocabulary, width, DType::f32, weight.dtype, DType::f32}, threads);
   if (with_gradient) {
     bytes += padded_bytes_of<float>(rows * width);
     gemm_bytes = std::max(
-        gemm_bytes, gemm_workspace_bytes({rows, width, vocabulary, DType::f32, weight.dtype, DType::f32}));
+        gemm_bytes,
+        gemm_workspace_bytes({rows, width, vocabulary, DType::f32, weight.dtype, DType::f32}, threads));
   }
   return bytes + gemm_bytes;
 }
@@ -220,8 +222,8 @@ void loss_head(const KernelCall& call) {
   run_chunks<false>(call);
 }
 
-int64_t loss_head_workspace(const Program& program, const Op& op) {
-  return workspace_of(program, op, false);
+int64_t loss_head_workspace(const Program& program, const Op& op, int threads) {
+  return workspace_of(program, op, false, threads);
 }
 
 void loss_head_gradient(const KernelCall& call) {
@@ -231,8 +233,8 @@ void loss_head_gradient(const KernelCall& call) {
   run_chunks<true>(call);
 }
 
-int64_t loss_head_gradient_workspace(const Program& program, const Op& op) {
-  return workspace_of(program, op, true);
+int64_t loss_head_gradient_workspace(const Program& program, const Op& op, int threads) {
+  return workspace_of(program, op, true, threads);
 }
 
 }  // namespace snug::cpu

@@ -82,7 +82,7 @@ void add_rms_norm(const KernelCall& call) {
   });
 }
 
-int64_t rms_norm_backward_workspace(const Program& program, const Op& op) {
+int64_t rms_norm_backward_workspace(const Program& program, const Op& op, int /*threads*/) {
   if (op.outputs[1] == kNoBuffer) {
     return 0;
   }

@@ -197,7 +197,7 @@ void update_block(const UpdateCall& update, const Block& block) {
 
 }  // namespace
 
-int64_t gradient_norm_workspace(const Program& program, const Op& op) {
+int64_t gradient_norm_workspace(const Program& program, const Op& op, int /*threads*/) {
   int64_t blocks = 0;
   for (BufferId id : op.inputs) {
     blocks += blocks_of(program.buffer(id).max_elements());

@@ -157,7 +157,7 @@ class FileTokenizer {
         failures[i] = std::current_exception();
       }
     };
-    parallel_items(std::ssize(chunks), [&](int /*slot*/) { return tokenize_at; });
+    parallel_items(std::ssize(chunks), thread_count(), [&](int /*slot*/) { return tokenize_at; });
     for (const std::exception_ptr& failure : failures) {
       if (failure) {
         std::rethrow_exception(failure);
