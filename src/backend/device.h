@@ -23,6 +23,8 @@ class Device {
   virtual ~Device() = default;
 
   virtual std::string_view name() const = 0;
+  // As --device names it: with the number of the card that it is, if it is one.
+  virtual std::string label() const { return std::string(name()); }
   // The device it found, its free memory and who else uses it, on one line; "" if there is nothing to say.
   virtual std::string description() const { return ""; }
 

@@ -64,6 +64,7 @@ int plan_command(const PlanOptions& options) {
   }
   if (json) {
     Json report = plan_to_json(plan);
+    report["device"] = planned_for->label();
     if (std::string warning = positions_warning(recipe, spec); !warning.empty()) {
       report["warnings"] = {warning};
     }

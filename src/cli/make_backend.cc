@@ -4,31 +4,38 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda_plan/planned_card.h"
 #include "base/error.h"
+#include "io/printable.h"
 
 namespace snug {
 namespace {
 
-bool wants_card(const DeviceArguments& arguments) {
+// Nothing: the CPU.
+std::optional<CardChoice> chosen_card(const DeviceArguments& arguments) {
   if (arguments.device.empty()) {
-    return build_has_cuda();
+    return build_has_cuda() ? std::optional(CardChoice{}) : std::nullopt;
   }
-  if (arguments.device != "cuda" && arguments.device != "cpu") {
-    throw bad_input(fmt::format("--device is \"{}\": expected cpu or cuda", arguments.device));
+  std::optional<CardChoice> card = parse_card_choice(arguments.device);
+  if (!card && arguments.device != "cpu") {
+    throw bad_input(fmt::format("--device is {}: expected cpu, cuda, cuda:N (a card's number) or cuda:auto",
+                                in_quotes(arguments.device)));
   }
-  return arguments.device == "cuda";
+  return card;
 }
 
 }  // namespace
 
 void add_device_arguments(CLI::App& command, DeviceArguments& arguments) {
-  command.add_option("--device", arguments.device,
-                     build_has_cuda()
-                         ? "cuda (the default of this build) or cpu"
-                         : "cpu (the default of this build) or cuda, which every build plans for");
+  command.add_option(
+      "--device", arguments.device,
+      build_has_cuda()
+          ? "cuda (the default of this build: the first card), cuda:N, cuda:auto (the card with the "
+            "most free memory) or cpu"
+          : "cpu (the default of this build) or cuda, which every build plans for");
   if (build_has_cuda()) {
     command.add_flag("--tf32", arguments.tf32,
                      "On the card: multiply fp32 with 10 bits of mantissa, which is several times as fast");
@@ -36,25 +43,35 @@ void add_device_arguments(CLI::App& command, DeviceArguments& arguments) {
 }
 
 std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments) {
-  if (wants_card(arguments)) {
-    return open_card(arguments);
+  if (std::optional<CardChoice> card = chosen_card(arguments)) {
+    return open_card(arguments, *card);
   }
   return std::make_unique<CpuBackend>();
 }
 
 std::unique_ptr<Device> make_planning_device(const DeviceArguments& arguments) {
-  if (!wants_card(arguments)) {
+  std::optional<CardChoice> card = chosen_card(arguments);
+  if (!card) {
     return std::make_unique<CpuBackend>();
   }
+  if (!build_has_cuda()) {
+    return std::make_unique<PlannedCard>();
+  }
   try {
-    return open_card(arguments);
-  } catch (const Error&) {
+    return open_card(arguments, *card);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::bad_input) {
+      throw;  // there are cards, but not this one
+    }
     return std::make_unique<PlannedCard>();
   }
 }
 
 std::string describe_device(const Device& device, const DeviceArguments& arguments) {
-  std::string text(device.name());
+  std::string text = device.label();
+  if (arguments.device == "cuda:auto" && text != device.name()) {
+    text += ", the freest";
+  }
   if (std::string found = device.description(); !found.empty()) {
     text += ": " + found;
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cuda_plan/cards.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): the name is CLI11's
 namespace CLI {
@@ -21,10 +22,10 @@ struct DeviceArguments {
 // --device and what belongs to it, of a command that computes or plans.
 void add_device_arguments(CLI::App& command, DeviceArguments& arguments);
 
-// To run on. Throws environment_error if the device is not there: another is used only when it is asked for.
+// To run on. Throws if the device is not there: another is used only when it is asked for.
 std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments);
 
-// To plan for, on any machine and in every build: a card that cannot be opened is planned for all the same.
+// To plan for, on any machine and in every build: where there is no card, one is planned for all the same.
 std::unique_ptr<Device> make_planning_device(const DeviceArguments& arguments);
 
 // For the first line of a plan: which device it is for, and how to plan for a card where the build chose the
@@ -35,6 +36,6 @@ std::string describe_device(const Device& device, const DeviceArguments& argumen
 bool build_has_cuda();
 // "cpu: OpenBLAS 0.3.21 (kernels for Haswell)", for --version.
 std::string describe_backends();
-std::unique_ptr<Backend> open_card(const DeviceArguments& arguments);
+std::unique_ptr<Backend> open_card(const DeviceArguments& arguments, const CardChoice& choice);
 
 }  // namespace snug

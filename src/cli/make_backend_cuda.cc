@@ -1,5 +1,6 @@
 // A build with CUDA.
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/card.h"
 #include "backend/cuda/cuda_backend.h"
 #include "cli/make_backend.h"
 
@@ -13,8 +14,9 @@ std::string describe_backends() {
   return "cpu: " + cpu_libraries() + "; cuda: " + cuda_libraries();
 }
 
-std::unique_ptr<Backend> open_card(const DeviceArguments& arguments) {
-  return std::make_unique<CudaBackend>(CudaOptions{.tf32 = arguments.tf32});
+std::unique_ptr<Backend> open_card(const DeviceArguments& arguments, const CardChoice& choice) {
+  int card = pick_card(choice, cuda::find_cards());
+  return std::make_unique<CudaBackend>(CudaOptions{.card = card, .tf32 = arguments.tf32});
 }
 
 }  // namespace snug

@@ -163,7 +163,8 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "not needed: there is no allocator to tune; memory.limit is the one bound"},
     // devices: accelerate, DeepSpeed, FSDP
     {"use_cpu no_cuda use_mps_device", "write --device cpu on the command line"},
-    {"gpu_ids", "write --device cuda on the command line; CUDA_VISIBLE_DEVICES names the card"},
+    {"gpu_ids",
+     "write --device cuda:N on the command line, or cuda:auto for the card with the most free memory"},
     {"local_rank num_processes num_machines machine_rank main_process_ip main_process_port distributed_type "
      "compute_environment ddp_backend ddp_bucket_cap_mb ddp_broadcast_buffers ddp_find_unused_parameters "
      "ddp_static_graph ddp_timeout fsdp fsdp_config parallelism_config tp_plan tensor_parallel_size "

@@ -1,6 +1,7 @@
 // NVML's few functions that are needed here, by their stable names.
 #include "backend/cuda/card.h"
 
+#include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,7 +9,9 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/cuda/check.h"
 #include "base/bytes.h"
+#include "base/error.h"
 
 namespace snug::cuda {
 namespace {
@@ -94,7 +97,59 @@ std::vector<CardProcess> processes_of(const Nvml& nvml, void* device) {
   return processes;
 }
 
+// Without NVML a card has to be opened for that, and is left as it was found.
+int64_t ask_free_bytes(int card) {
+  size_t free_bytes = 0;
+  size_t all_bytes = 0;
+  check(cudaSetDevice(card), "looking at the cards");
+  check(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory");
+  check(cudaDeviceReset(), "looking at the cards");
+  return static_cast<int64_t>(free_bytes);
+}
+
 }  // namespace
+
+void require_card() {
+  int count = 0;
+  cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    int found = 0;
+    check(cudaDriverGetVersion(&found), "looking for a driver");
+    throw environment_error(driver_problem(found, CUDART_VERSION));
+  }
+  if (status == cudaSuccess && count == 0) {
+    status = cudaErrorNoDevice;
+  }
+  check(status, "looking for a card");
+}
+
+std::vector<Card> find_cards() {
+  require_card();
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "looking for cards");
+  std::vector<Card> cards;
+  for (int number = 0; number < count; ++number) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, number), "looking at the cards");
+    Card card{.number = number,
+              .name = properties.name,
+              .free_bytes = 0,
+              .total_bytes = static_cast<int64_t>(properties.totalGlobalMem)};
+    if (std::optional<CardUse> use = card_use(pci_bus_id(number))) {
+      card.free_bytes = use->total_bytes - use->used_bytes;
+    } else if (count > 1) {
+      card.free_bytes = ask_free_bytes(number);
+    }
+    cards.push_back(card);
+  }
+  return cards;
+}
+
+std::string pci_bus_id(int card) {
+  std::array<char, 32> id{};
+  check(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), card), "looking at the card");
+  return id.data();
+}
 
 std::optional<CardUse> card_use(const std::string& pci_bus_id) {
   Nvml nvml;

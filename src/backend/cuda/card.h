@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda_plan/cards.h"
+
 namespace snug::cuda {
 
 struct CardProcess {
@@ -21,7 +23,16 @@ struct CardUse {
   std::vector<CardProcess> processes;
 };
 
-// Nothing if NVML is not there or does not answer. `pci_bus_id` as cudaDeviceGetPCIBusId gives it.
+// Throws environment_error if there is no card, or if its driver is too old.
+void require_card();
+
+// Those that this process may see; there has to be one.
+std::vector<Card> find_cards();
+
+// By its number, as the driver names its place in the machine.
+std::string pci_bus_id(int card);
+
+// Nothing if NVML is not there or does not answer. `pci_bus_id` as above.
 std::optional<CardUse> card_use(const std::string& pci_bus_id);
 
 // What this process takes of the card's memory by the driver's count; nothing if the driver does not tell.

@@ -29,20 +29,6 @@ constexpr int64_t kSmallCopyBytes = int64_t{32} << 10;
 constexpr int kOldestMajor = 7;
 constexpr int kOldestMinor = 5;
 
-void require_card() {
-  int count = 0;
-  cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaErrorInsufficientDriver) {
-    int found = 0;
-    check(cudaDriverGetVersion(&found), "looking for a driver");
-    throw environment_error(cuda::driver_problem(found, CUDART_VERSION));
-  }
-  if (status == cudaSuccess && count == 0) {
-    status = cudaErrorNoDevice;
-  }
-  check(status, "looking for a card");
-}
-
 }  // namespace
 
 CudaBackend::CudaBackend(const CudaOptions& options) : options_(options) {
@@ -50,16 +36,14 @@ CudaBackend::CudaBackend(const CudaOptions& options) : options_(options) {
 }
 
 void CudaBackend::open() {
-  require_card();
-  std::array<char, 32> bus_id{};
-  check(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), 0), "looking at the card");
-  pci_bus_id_ = bus_id.data();
+  cuda::require_card();
+  pci_bus_id_ = cuda::pci_bus_id(options_.card);
   std::optional<cuda::CardUse> before = cuda::card_use(pci_bus_id_);
   used_before_bytes_ = before ? before->used_bytes : 0;
 
-  check(cudaSetDevice(0), "opening the card");
+  check(cudaSetDevice(options_.card), "opening the card");
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, 0), "looking at the card");
+  check(cudaGetDeviceProperties(&properties, options_.card), "looking at the card");
   card_name_ = properties.name;
   if (properties.major < kOldestMajor ||
       (properties.major == kOldestMajor && properties.minor < kOldestMinor)) {
@@ -67,7 +51,7 @@ void CudaBackend::open() {
         fmt::format("{} has compute capability {}.{}: snug needs {}.{} (Turing) or newer; use --device cpu",
                     card_name_, properties.major, properties.minor, kOldestMajor, kOldestMinor));
   }
-  shape_ = cuda::read_card_shape(0);
+  shape_ = cuda::read_card_shape(options_.card);
   check(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking), "opening the card");
   for (cudaEvent_t& event : marks_) {
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "opening the card");
@@ -101,6 +85,10 @@ CudaBackend::~CudaBackend() {
   if (host.data != nullptr) {
     ::munmap(host.data, static_cast<size_t>(host.bytes));
   }
+}
+
+std::string CudaBackend::label() const {
+  return fmt::format("cuda:{}", options_.card);
 }
 
 std::string CudaBackend::description() const {
@@ -140,11 +128,14 @@ std::byte* CudaBackend::allocate_on_card(int64_t bytes) {
   check(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory");
   std::optional<cuda::CardUse> use = cuda::card_use(pci_bus_id_);
   std::string others = use ? cuda::describe_others(*use) : "";
+  int cards = 0;
+  check(cudaGetDeviceCount(&cards), "looking for cards");
   throw environment_error(fmt::format(
-      "the plan needs {} ({} bytes) of {}, but only {} of its {} are free{}. Stop what holds the rest, or "
+      "the plan needs {} ({} bytes) of {}, but only {} of its {} are free{}. Stop what holds the rest, {}or "
       "plan for what is free: --memory {}MiB",
       format_bytes(bytes), bytes, card_name_, format_bytes(static_cast<int64_t>(free_bytes)),
       format_bytes(static_cast<int64_t>(all_bytes)), others.empty() ? "" : ": " + others,
+      cards > 1 ? "take the freest card (--device cuda:auto), " : "",
       (static_cast<int64_t>(free_bytes) + context_bytes_) >> 20));
 }
 

@@ -18,20 +18,22 @@ class GraphCache;
 }
 
 struct CudaOptions {
+  int card = 0;        // among those that this process may see
   bool tf32 = false;   // fp32 products on tensor cores, with 10 bits of mantissa
   bool graphs = true;  // record what is repeated
 };
 
 class CudaBackend : public Backend {
  public:
-  // Opens the first card that the process may see. Throws environment_error if there is none, or if its
-  // driver or its compute capability is too old.
+  // Opens a card, by default the first that the process may see. Throws environment_error if there is none,
+  // or if its driver or its compute capability is too old.
   explicit CudaBackend(const CudaOptions& options = {});
   ~CudaBackend() override;
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
 
   std::string_view name() const override { return "cuda"; }
+  std::string label() const override;
   std::string description() const override;
   DeviceRates rates(DType dtype) const override;
   std::string find_unsupported(const Program& program, const Op& op) const override {
