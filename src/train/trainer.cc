@@ -14,11 +14,11 @@
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "plan/fit.h"
-#include "recipe/eval_metric.h"
 #include "recipe/scheduler_kwargs.h"
 #include "train/adapter_files.h"
+#include "train/best_evaluation.h"
 #include "train/checkpoint.h"
-#include "train/finite.h"
+#include "train/first_loss.h"
 #include "train/loss_watch.h"
 #include "train/run_output.h"
 #include "train/weights.h"
@@ -30,25 +30,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Why a first loss is not finite: before anything was learned, it is the weights or the format.
-std::string explain_first_loss(const TrainInputs& inputs) {
-  DType dtype = run_dtype(inputs.recipe, inputs.model.spec);
-  std::vector<std::string> names;
-  if (!inputs.recipe.model.from_scratch) {
-    names = tensors_not_finite(SafetensorsSet::open(inputs.model.folder), dtype);
-  }
-  std::string_view wider = dtype == DType::f32 ? "" : dtype == DType::f16 ? "bf16 or fp32" : "fp32";
-  if (!names.empty()) {
-    return fmt::format(
-        "{} of the tensors in {} hold NaN or infinities{}, {} first of all. The file is damaged or was "
-        "saved by a run that diverged: get it again{}",
-        names.size(), inputs.model.folder, wider.empty() ? "" : fmt::format(" in {}", name_of(dtype)),
-        names.front(), wider.empty() ? "" : fmt::format(", or try model.dtype: {}", wider));
-  }
-  return fmt::format("the weights are finite, so numbers overflow on the way in {}{}", name_of(dtype),
-                     wider.empty() ? "" : fmt::format(": try model.dtype: {}", wider));
 }
 
 class Trainer {
@@ -316,7 +297,7 @@ class Trainer {
     }
     row.step = summary_.steps;
     summary_.evaluations.push_back(row);
-    bool is_best = compare_with_best(row);
+    bool is_best = note_evaluation(row, recipe_.training, summary_);
     warn(output_.log_evaluation(row));
     observer_.on_evaluation(row);
     if (is_best && recipe_.training.save_strategy == SaveStrategy::best) {
@@ -351,31 +332,7 @@ class Trainer {
     return all;
   }
 
-  // Whether this evaluation is the best so far. Also counts those that are no better, as Hugging Face's
-  // EarlyStoppingCallback does.
-  bool compare_with_best(const EvaluationMetrics& row) {
-    double value = row.loss;
-    std::string set = set_of_best_metric(recipe_.training);
-    for (const SetMetrics& one : row.sets) {
-      value = one.name == set ? one.loss : value;
-    }
-    double gain = 0;
-    if (summary_.best) {
-      gain = recipe_.training.greater_is_better ? value - summary_.best->value : summary_.best->value - value;
-    }
-    bool is_better = !summary_.best || gain > recipe_.training.early_stopping_threshold;
-    summary_.evaluations_no_better = is_better ? 0 : summary_.evaluations_no_better + 1;
-    bool is_best = !summary_.best || gain > 0;
-    if (is_best) {
-      summary_.best = {.step = row.step, .value = value};
-    }
-    return is_best;
-  }
-
-  bool has_lost_patience() const {
-    int64_t patience = recipe_.training.early_stopping_patience;
-    return patience > 0 && summary_.evaluations_no_better >= patience;
-  }
+  bool has_lost_patience() const { return snug::has_lost_patience(recipe_.training, summary_); }
 
   bool evaluated_at_end() const {
     return !summary_.evaluations.empty() && summary_.evaluations.back().step == summary_.steps;
