@@ -103,7 +103,7 @@ void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
   for (const SetMetrics& set : metrics.sets) {
     text += fmt::format("; {} {:.4f}", printable(set.name), set.loss);
   }
-  say(fit_lines(text + "\n", style_));
+  say(fit_lines(text + "\n", Style::for_stdout()));
 }
 
 std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEstimate& expected,
