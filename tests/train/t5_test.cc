@@ -106,12 +106,16 @@ TEST(EncoderDecoder, RecomputationChangesNoBit) {
 // micro-batch.
 TEST(EncoderDecoder, SplittingIntoMicroBatchesChangesNothing) {
   for (auto [lora, dropout] : {std::pair{false, 0.0}, {true, 0.0}, {false, 0.1}, {true, 0.1}}) {
-    std::vector<double> whole = losses(t5_recipe(lora, dropout), 4);
+    Recipe recipe = t5_recipe(lora, dropout);
+    recipe.training.adam_epsilon = 1;  // gradient descent: what rounding does to a gradient does not grow
+    std::vector<double> whole = losses(recipe, 4);
     double error = product_error(locate_model(t5_recipe(lora).model.path).spec, 4 * 17);
     for (int64_t split : {2, 1}) {
-      std::vector<double> parts = losses(t5_recipe(lora, dropout), split);
+      std::vector<double> parts = losses(recipe, split);
       for (size_t step = 0; step < whole.size(); ++step) {
-        EXPECT_NEAR(parts[step], whole[step], error * whole[step]) << "lora " << lora << ", split " << split;
+        // Its own rounding, and that of each update before it.
+        double tolerance = static_cast<double>(step + 1) * error * whole[step];
+        EXPECT_NEAR(parts[step], whole[step], tolerance) << "lora " << lora << ", split " << split;
       }
     }
   }
