@@ -74,9 +74,16 @@ std::optional<ResumePoint> find_start(const TrainArguments& given, Recipe& recip
 }
 
 // What to type to go on.
-std::string resume_command(const RecipeArguments& arguments) {
-  std::string command = "snug train " + arguments.path;
-  for (const std::string& setting : arguments.overrides) {
+std::string resume_command(const TrainArguments& given) {
+  std::string command = "snug train " + given.recipe.path;
+  if (!given.device.device.empty()) {
+    command += " --device " + given.device.device;
+  }
+  command += given.device.tf32 ? " --tf32" : "";
+  if (!given.recipe.memory.empty()) {
+    command += " --memory " + given.recipe.memory;
+  }
+  for (const std::string& setting : given.recipe.overrides) {
     command += " --set " + setting;
   }
   return command + " --resume";
@@ -130,7 +137,7 @@ int train_command(const TrainArguments& given) {
   say(json ? read_text_file(folder.file("summary.json"))
            : progress.finished(summary, expected, recipe.output_dir));
   if (summary.interrupted && !json && !summary.checkpoint.empty()) {
-    say(fmt::format("  go on  {}\n", resume_command(arguments)));
+    say(fmt::format("  go on  {}\n", resume_command(given)));
   }
   return summary.interrupted ? kExitStopped : kExitOk;
 }
