@@ -39,6 +39,8 @@ if(sanitizers)
   if(sanitizers MATCHES "undefined")
     list(APPEND sanitizers -fno-sanitize-recover=undefined)
   endif()
-  target_compile_options(snug_options INTERFACE ${sanitizers} -fno-omit-frame-pointer -D_GLIBCXX_ASSERTIONS)
+  # Under sanitizers GCC takes std::regex of its own library for uninitialised.
+  target_compile_options(snug_options INTERFACE ${sanitizers} -fno-omit-frame-pointer -D_GLIBCXX_ASSERTIONS
+    -Wno-maybe-uninitialized)
   target_link_options(snug_options INTERFACE ${sanitizers})
 endif()
