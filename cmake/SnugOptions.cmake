@@ -41,6 +41,6 @@ if(sanitizers)
   endif()
   # Under sanitizers GCC takes std::regex of its own library for uninitialised.
   target_compile_options(snug_options INTERFACE ${sanitizers} -fno-omit-frame-pointer -D_GLIBCXX_ASSERTIONS
-    -Wno-maybe-uninitialized)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(snug_options INTERFACE ${sanitizers})
 endif()
