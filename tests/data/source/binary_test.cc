@@ -21,8 +21,8 @@ class BinaryFile : public DataTest {
 std::string zip_member(const std::string& name, const std::string& content) {
   auto number = [](size_t value, size_t bytes) {
     std::string text;
-    for (size_t i = 0; i < bytes; ++i) {
-      text += static_cast<char>(value >> (8 * i));
+    for (size_t i = 0; i < bytes; ++i, value >>= 8) {
+      text += static_cast<char>(value);
     }
     return text;
   };
