@@ -25,6 +25,7 @@
 #include "report/plan_report.h"
 #include "report/progress.h"
 #include "train/checkpoint.h"
+#include "train/run_files.h"
 #include "train/run_folder.h"
 
 namespace snug {
@@ -134,7 +135,7 @@ int train_command(const TrainArguments& given) {
   catch_stop_signals();
   TrainProgress progress(recipe.logging.logging_steps, json, stop_requested);
   TrainSummary summary = train(inputs, plan, backend, progress, folder);
-  say(json ? read_text_file(folder.file("summary.json"))
+  say(json ? read_text_file(folder.file(kSummaryFile))
            : progress.finished(summary, expected, recipe.output_dir));
   if (summary.interrupted && !json && !summary.checkpoint.empty()) {
     say(fmt::format("  go on  {}\n", resume_command(given)));

@@ -10,6 +10,7 @@
 #include "recipe/write.h"
 #include "train/adapter_files.h"
 #include "train/output.h"
+#include "train/run_files.h"
 #include "train/shards.h"
 #include "train/state.h"
 
@@ -20,8 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kState = "state.safetensors";
 constexpr const char* kProgress = "progress.json";
-constexpr const char* kRecipe = "recipe.yml";
-constexpr const char* kMetrics = "metrics.jsonl";
 constexpr int64_t kSmallFileBytes = 64 << 10;
 
 // What full fine-tuning trains is in the model's own files.
@@ -72,14 +71,14 @@ void write_checkpoint_files(BufferReader& reader, const TrainInputs& inputs, con
                    {"eval_sequences", point.eval_sequences},       {"train_data", point.identity.train_data},
                    {"eval_data", point.identity.eval_data},        {"model", point.identity.model}};
   write_file_atomically(folder / kProgress, progress.dump(2) + "\n");
-  write_file_atomically(folder / kRecipe, recipe_to_yaml(point.recipe));
-  write_file_atomically(folder / kMetrics, point.metrics);
+  write_file_atomically(folder / kRecipeFile, recipe_to_yaml(point.recipe));
+  write_file_atomically(folder / kMetricsFile, point.metrics);
 }
 
 std::vector<PlannedFile> checkpoint_files(const Plan& plan, const TrainInputs& inputs) {
   std::vector<PlannedFile> files = result_files(plan, inputs);
   files.push_back({kState, file_bytes(entries_of(state_tensors(plan, scope_of(inputs))))});
-  for (const char* name : {kProgress, kRecipe, kMetrics, kCheckpointManifest}) {
+  for (const char* name : {kProgress, kRecipeFile, kMetricsFile, kCheckpointManifest}) {
     files.push_back({name, kSmallFileBytes});
   }
   return files;
@@ -92,7 +91,7 @@ ResumePoint read_resume_point(const fs::path& folder) {
   }
   ResumePoint point;
   point.folder = folder;
-  point.recipe = read_recipe(folder / kRecipe);
+  point.recipe = read_recipe(folder / kRecipeFile);
   std::string source = (folder / kProgress).string();
   Json json = read_json(source);
   try {
@@ -105,7 +104,7 @@ ResumePoint read_resume_point(const fs::path& folder) {
   } catch (const Json::exception& error) {
     throw bad_input(fmt::format("{}: is not what snug writes of a run: {}", source, error.what()));
   }
-  point.metrics = read_text_file(folder / kMetrics);
+  point.metrics = read_text_file(folder / kMetricsFile);
   return point;
 }
 

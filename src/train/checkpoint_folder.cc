@@ -14,6 +14,7 @@
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "io/printable.h"
+#include "train/run_files.h"
 
 namespace snug {
 namespace {
@@ -82,12 +83,11 @@ Json read_manifest(const fs::path& folder) {
   }
 }
 
-// A manifest is a file that anybody can write: only names of files in the folder itself are believed.
+// "" for what is no name of a file in the folder.
 std::string name_in(const Json& file) {
-  std::string name = file.is_object() && file.contains("name") && file["name"].is_string()
-                         ? file["name"].get<std::string>()
-                         : "";
-  return name == "." || name == ".." || name.find('/') != std::string::npos ? "" : name;
+  bool has_name = file.is_object() && file.contains("name") && file["name"].is_string();
+  std::string name = has_name ? file["name"].get<std::string>() : "";
+  return is_plain_name(name) ? name : "";
 }
 
 // A hidden folder, which goes unless it is kept.

@@ -15,6 +15,7 @@
 #include "io/printable.h"
 #include "text/tokenizer/tokenizer.h"
 #include "train/checkpoint_folder.h"
+#include "train/run_files.h"
 
 namespace snug {
 namespace {
@@ -40,19 +41,12 @@ bool is_like_a_result(const std::string& name) {
   static const std::set<std::string> names = [] {
     std::vector<std::string> text_files = text_file_names();
     std::set<std::string> all(text_files.begin(), text_files.end());
-    all.insert(
-        {kManifest, "recipe.yml", "plan.json", "metrics.jsonl", "summary.json", "adapter_config.json"});
+    all.insert({kManifest, kRecipeFile, kPlanFile, kMetricsFile, kSummaryFile, "adapter_config.json"});
     return all;
   }();
   std::string ending = fs::path(name).extension().string();
   bool holds_weights = ending == ".safetensors" || ending == ".bin" || ending == ".pt" || ending == ".gguf";
   return names.contains(name) || holds_weights || name.ends_with(".safetensors.index.json");
-}
-
-// A manifest is a file that anybody can write: only names of files in the folder itself are believed.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -118,8 +112,7 @@ void RunFolder::read_manifest() {
 // A run that saved nothing has left nothing to mix with.
 bool RunFolder::holds_something() const {
   bool has_files = std::any_of(earlier_.begin(), earlier_.end(), [&](const std::string& name) {
-    bool comes_first =
-        name == kManifest || name == "recipe.yml" || name == "plan.json" || name == "metrics.jsonl";
+    bool comes_first = name == kManifest || name == kRecipeFile || name == kPlanFile || name == kMetricsFile;
     std::error_code status;
     uintmax_t bytes = fs::file_size(folder_ / name, status);
     return !comes_first && !status && bytes > 0;

@@ -11,14 +11,11 @@
 #include "plan/fit.h"
 #include "plan/plan_json.h"
 #include "recipe/write.h"
+#include "train/run_files.h"
 
 namespace snug {
 namespace {
 
-constexpr const char* kRecipe = "recipe.yml";
-constexpr const char* kPlan = "plan.json";
-constexpr const char* kMetrics = "metrics.jsonl";
-constexpr const char* kSummary = "summary.json";
 constexpr int64_t kSmallFileBytes = 4 << 10;
 
 // With the names that Hugging Face's Trainer gives them, but for the step.
@@ -50,18 +47,18 @@ void RunOutput::begin(const Plan& plan) {
     require_same_inputs(identity_, *inputs_.resume);
   }
   std::vector<PlannedFile> files = {
-      {kRecipe, kSmallFileBytes}, {kPlan, kSmallFileBytes}, {kMetrics, kSmallFileBytes}};
+      {kRecipeFile, kSmallFileBytes}, {kPlanFile, kSmallFileBytes}, {kMetricsFile, kSmallFileBytes}};
   std::vector<PlannedFile> result = result_files(plan, inputs_);
   files.insert(files.end(), result.begin(), result.end());
-  files.push_back({kSummary, kSmallFileBytes});
+  files.push_back({kSummaryFile, kSmallFileBytes});
   const TrainingSection& training = inputs_.recipe.training;
   // Those that are kept, and the one that is being written. A run that is stopped writes one in any case.
   int64_t checkpoints = training.save_strategy == SaveStrategy::no ? 1 : training.save_total_limit + 1;
   checkpoints += training.load_best_model_at_end ? 1 : 0;
   folder_.begin(files, checkpoint_files(plan, inputs_), checkpoints);
-  write_file_atomically(folder_.file(kRecipe), recipe_to_yaml(inputs_.recipe));
-  write_file_atomically(folder_.file(kPlan), plan_to_json(plan).dump(2) + "\n");
-  metrics_.emplace(folder_.file(kMetrics), inputs_.resume ? inputs_.resume->metrics : "");
+  write_file_atomically(folder_.file(kRecipeFile), recipe_to_yaml(inputs_.recipe));
+  write_file_atomically(folder_.file(kPlanFile), plan_to_json(plan).dump(2) + "\n");
+  metrics_.emplace(folder_.file(kMetricsFile), inputs_.resume ? inputs_.resume->metrics : "");
   if (inputs_.resume) {
     last_checkpoint_ = inputs_.resume->folder;
   }
@@ -161,7 +158,7 @@ void RunOutput::finish(const TrainSummary& summary, const Plan& plan) {
                {"metrics_rows_lost", metrics_->rows_lost()},
                {"checkpoint", summary.checkpoint.empty() ? Json() : Json(summary.checkpoint)},
                {"warnings", summary.warnings}};
-  write_file_atomically(folder_.file(kSummary), json.dump(2) + "\n");
+  write_file_atomically(folder_.file(kSummaryFile), json.dump(2) + "\n");
   bool whole = !summary.interrupted && summary.stopped_because.empty();
   folder_.finish(whole ? RunState::complete : RunState::stopped);
 }
