@@ -59,7 +59,7 @@ TEST(PlanForACard, TheFirstLineNamesTheDevice) {
 // Numbers of cards are for the machine that has them; where there is none, a plan is a plan.
 TEST(PlanForACard, IsTheSameForEveryCardThatIsNotHere) {
   if (run_snug({"--version"}).output.find("cuda:") != std::string::npos) {
-    GTEST_SKIP() << "a build with CUDA looks for the card";
+    GTEST_SKIP() << "a build with CUDA looks for the card; tests/cuda/cards_test.cc has its cases";
   }
   Json any = json_output(run_snug({"plan", kCase1, "--device", "cuda", "--json"}));
   EXPECT_EQ(any["device"], "cuda");

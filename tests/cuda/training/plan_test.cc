@@ -118,7 +118,8 @@ TEST(CudaPlan, IsWhatTheDriverCounts) {
   };
   run_steps(0, 5);  // until everything has run once and the graphs are recorded
   int64_t early = fixture.backend.driver_bytes();
-  if (early == 0) {
+  if (early == 0) {  // some containers hide it; where a card is required, nothing is skipped
+    ASSERT_FALSE(card_is_required()) << "the driver tells nothing";
     GTEST_SKIP() << "the driver tells nothing";
   }
   EXPECT_GE(early, fixture.plan.device_bytes());
