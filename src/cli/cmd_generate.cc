@@ -148,7 +148,7 @@ Prompt make_prompt(const GenerateArguments& arguments, const Tokenizer& tokenize
 
 void load_weights(Executor& executor, const GenerateArguments& arguments) {
   load_constants(executor);
-  SafetensorsSet weights = SafetensorsSet::open(arguments.model);
+  TensorSource weights = open_tensors(arguments.model);
   require_tensors(executor.plan(), Role::base_weights, weights, arguments.model);
   load_tensors(executor, Role::base_weights, weights);
   if (!arguments.adapter.empty()) {

@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <set>
 #include <string_view>
 #include <system_error>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "io/json.h"
+#include "io/mapped_file.h"
 #include "io/printable.h"
 
 namespace snug {
@@ -157,96 +156,85 @@ void check_shards_present(const std::set<std::string>& shards, const fs::path& i
                               count > kNamed ? ", ..." : "", count == 1 ? "it" : "them"));
 }
 
-}  // namespace
+// A tensor's bytes in the mapped file.
+class MappedTensor : public SourceTensor {
+ public:
+  MappedTensor(Facts facts, std::shared_ptr<const MappedFile> mapped, std::span<const std::byte> bytes)
+      : SourceTensor(std::move(facts)), mapped_(std::move(mapped)), bytes_(bytes) {}
 
-SafetensorsSet SafetensorsSet::open(const fs::path& path) {
-  SafetensorsSet set;
-  auto add_shard = [&set](const fs::path& file) {
-    auto mapped = std::make_shared<MappedFile>(file);
-    auto bytes = mapped->bytes();
-    SafetensorsHeader header =
-        parse_safetensors_header(bytes, static_cast<int64_t>(bytes.size()), file.string());
-    set.shards_.push_back({file.string(), std::move(mapped), std::move(header)});
-  };
-  fs::path start = resolve(path);
-  if (start.extension() != ".json") {
-    add_shard(start);
-    for (const auto& [name, info] : set.shards_.front().header.tensors) {
-      set.where_.emplace(name, 0);
-    }
-    return set;
+  void read(int64_t first, int64_t count, DType to, void* target) const override {
+    convert(dtype(), bytes_.data() + bytes_of(dtype(), first), to, target, count);
   }
-  std::map<std::string, std::string> shard_of = read_weight_map(start);
-  std::set<std::string> shards = shards_in(shard_of);
-  check_shards_present(shards, start);
-  std::map<std::string, size_t> number_of;
-  for (const std::string& shard : shards) {
-    number_of.emplace(shard, set.shards_.size());
-    add_shard(start.parent_path() / shard);
+
+  void release() const override { mapped_->release(bytes_); }
+
+ private:
+  std::shared_ptr<const MappedFile> mapped_;
+  std::span<const std::byte> bytes_;
+};
+
+struct Shard {
+  explicit Shard(const fs::path& file)
+      : path(file.string()),
+        mapped(std::make_shared<MappedFile>(file)),
+        header(parse_safetensors_header(mapped->bytes(), std::ssize(mapped->bytes()), path)) {}
+
+  std::unique_ptr<SourceTensor> tensor(const std::string& name) const {
+    const TensorInfo& info = header.tensors.at(name);
+    auto bytes = mapped->bytes().subspan(static_cast<size_t>(header.data_begin + info.begin),
+                                         static_cast<size_t>(info.end - info.begin));
+    return std::make_unique<MappedTensor>(
+        SourceTensor::Facts{name, info.dtype, info.shape, info.end - info.begin, path}, mapped, bytes);
   }
+
+  std::string path;
+  std::shared_ptr<const MappedFile> mapped;
+  SafetensorsHeader header;
+};
+
+TensorSource open_index(const fs::path& index) {
+  std::map<std::string, std::string> shard_of = read_weight_map(index);
+  std::set<std::string> names = shards_in(shard_of);
+  check_shards_present(names, index);
+  std::map<std::string, Shard> shards;
+  for (const std::string& name : names) {
+    shards.emplace(name, Shard(index.parent_path() / name));
+  }
+  TensorSource source;
   for (const auto& [tensor, shard] : shard_of) {
-    size_t number = number_of.at(shard);
-    if (!set.shards_[number].header.tensors.contains(tensor)) {
+    if (!shards.at(shard).header.tensors.contains(tensor)) {
       throw bad_input(
           fmt::format("{}: tensor {} is said to be in {}, which does not hold it; index and "
                       "shards do not belong together",
-                      start.string(), in_quotes(tensor), printable(shard)));
+                      index.string(), in_quotes(tensor), printable(shard)));
     }
-    set.where_.emplace(tensor, number);
+    source.add(shards.at(shard).tensor(tensor));
   }
-  return set;
+  return source;
 }
 
-bool SafetensorsSet::is_complete(const fs::path& folder) {
+}  // namespace
+
+TensorSource open_safetensors(const fs::path& path) {
+  fs::path start = resolve(path);
+  if (start.extension() == ".json") {
+    return open_index(start);
+  }
+  Shard file(start);
+  TensorSource source;
+  for (const auto& [name, info] : file.header.tensors) {
+    source.add(file.tensor(name));
+  }
+  return source;
+}
+
+bool holds_safetensors(const fs::path& folder) {
   std::error_code status;
   if (fs::exists(folder / kSingleName, status)) {
     return true;
   }
   fs::path index = folder / kIndexName;
   return fs::exists(index, status) && find_missing(shards_in(read_weight_map(index)), folder).empty();
-}
-
-TensorBytes SafetensorsSet::find(const std::string& name) const {
-  auto found = where_.find(name);
-  SNUG_CHECK(found != where_.end(), "no tensor " + name);
-  const Shard& shard = shards_[found->second];
-  const TensorInfo& info = shard.header.tensors.at(name);
-  auto first = static_cast<size_t>(shard.header.data_begin + info.begin);
-  auto count = static_cast<size_t>(info.end - info.begin);
-  return {info.dtype, info.shape, shard.file->bytes().subspan(first, count), shard.path};
-}
-
-std::vector<std::string> SafetensorsSet::names() const {
-  std::vector<std::string> names;
-  names.reserve(where_.size());
-  for (const auto& [name, shard] : where_) {
-    names.push_back(name);
-  }
-  return names;
-}
-
-int64_t SafetensorsSet::total_bytes() const {
-  int64_t total = 0;
-  for (const auto& [name, shard] : where_) {
-    const TensorInfo& info = shards_[shard].header.tensors.at(name);
-    total += info.end - info.begin;
-  }
-  return total;
-}
-
-void SafetensorsSet::release(std::span<const std::byte> range) const {
-  if (range.empty()) {
-    return;
-  }
-  for (const Shard& shard : shards_) {
-    auto file = shard.file->bytes();
-    if (std::less_equal<>()(file.data(), range.data()) &&
-        std::less<>()(range.data(), file.data() + file.size())) {
-      shard.file->release(range);
-      return;
-    }
-  }
-  SNUG_CHECK(false, "the range to release is in none of the files");
 }
 
 }  // namespace snug

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "io/mapped_file.h"
+#include "io/tensor_source.h"
 
 namespace snug {
 
@@ -35,43 +35,14 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file_start, int64_t file_bytes,
                                            const std::string& path);
 
-// A tensor's bytes in the mapped file.
-struct TensorBytes {
-  DType dtype;
-  std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;
-  std::string file;  // for messages
-};
+// All tensors of a model folder (or of one file), whichever shards they are in. `path`: a .safetensors file,
+// an .index.json, or a folder that holds model.safetensors or model.safetensors.index.json. Missing shards
+// and tensors the index promises but no shard holds are errors here, before anything is loaded. A folder with
+// only .bin / .pt files is refused with the reason.
+TensorSource open_safetensors(const std::filesystem::path& path);
 
-// All tensors of a model folder (or of one file), whichever shards they are in.
-class SafetensorsSet {
- public:
-  // `path`: a .safetensors file, an .index.json, or a folder that holds model.safetensors or
-  // model.safetensors.index.json. Missing shards and tensors the index promises but no shard holds are
-  // errors here, before anything is loaded. A folder with only .bin / .pt files is refused with the reason.
-  static SafetensorsSet open(const std::filesystem::path& path);
-  // Whether all files that `open` needs are in this folder. A folder with a config alone is good for
-  // planning.
-  static bool is_complete(const std::filesystem::path& folder);
-
-  bool contains(const std::string& name) const { return where_.contains(name); }
-  TensorBytes find(const std::string& name) const;  // SNUG_CHECKs that it is there
-  std::vector<std::string> names() const;
-  int64_t total_bytes() const;
-
-  // Lets the kernel drop the pages of a range that has been consumed, so that a mapped file does not
-  // stay resident beside the arena.
-  void release(std::span<const std::byte> range) const;
-
- private:
-  struct Shard {
-    std::string path;
-    std::shared_ptr<MappedFile> file;
-    SafetensorsHeader header;
-  };
-  std::vector<Shard> shards_;
-  std::map<std::string, size_t> where_;  // tensor name -> index in shards_
-};
+// Whether all files that it needs are in this folder.
+bool holds_safetensors(const std::filesystem::path& folder);
 
 // Writes a safetensors file without ever holding it whole: declare all tensors, then stream their bytes
 // in the order declared. Atomic: the file appears under its name only when finish() returns.

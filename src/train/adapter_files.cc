@@ -183,10 +183,10 @@ LoraBias read_bias(const Json& config, const std::string& path) {
 }
 
 // Every tensor of the file is either an adapter of the plan or one of these biases.
-void require_all_used(const SafetensorsSet& files, const std::set<std::string>& used,
+void require_all_used(const TensorSource& tensors, const std::set<std::string>& used,
                       const std::string& source) {
   std::vector<std::string> left;
-  for (const std::string& name : files.names()) {
+  for (const std::string& name : tensors.names()) {
     if (!used.contains(name)) {
       left.push_back(printable(name));
     }
@@ -304,9 +304,9 @@ void require_same_adapter(const LoraSection& lora, const std::filesystem::path& 
 }
 
 void load_adapter(Executor& executor, const std::filesystem::path& folder) {
-  SafetensorsSet files = SafetensorsSet::open(folder / kWeightsFile);
+  TensorSource source = open_tensors(folder / kWeightsFile);
   const Plan& plan = executor.plan();
-  require_tensors(plan, Role::adapters, files, folder.string());
+  require_tensors(plan, Role::adapters, source, folder.string());
   std::set<std::string> used;
   for (const StoredTensor& tensor : stored_tensors(plan, Role::adapters, true)) {
     used.insert(tensor.name);
@@ -316,15 +316,15 @@ void load_adapter(Executor& executor, const std::filesystem::path& folder) {
     std::string module = module_named(tensor.name, ".bias");
     for (bool is_adapted : {true, false}) {
       std::string name = bias_name(module, is_adapted);
-      if (files.contains(name)) {
+      if (source.contains(name)) {
         biases[tensor.name] = name;
         used.insert(name);
       }
     }
   }
-  require_all_used(files, used, folder.string());
-  load_tensors(executor, Role::adapters, files);
-  load_instead(executor, files, biases);
+  require_all_used(source, used, folder.string());
+  load_tensors(executor, Role::adapters, source);
+  load_instead(executor, source, biases);
 }
 
 }  // namespace snug

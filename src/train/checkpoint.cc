@@ -33,10 +33,10 @@ std::string model_fingerprint(const TrainInputs& inputs) {
   Fingerprint fingerprint;
   fingerprint.add(read_text_file(fs::path(inputs.model.folder) / "config.json"));
   if (!inputs.recipe.model.from_scratch) {
-    SafetensorsSet files = SafetensorsSet::open(inputs.model.folder);
-    for (const std::string& name : files.names()) {
+    TensorSource source = open_tensors(inputs.model.folder);
+    for (const std::string& name : source.names()) {
       fingerprint.add(name);
-      fingerprint.add(static_cast<int64_t>(files.find(name).bytes.size()));
+      fingerprint.add(source.find(name).stored_bytes());
     }
   }
   return fingerprint.hex();
@@ -121,7 +121,7 @@ std::optional<ResumePoint> find_resume_point(const fs::path& run_folder, std::ve
 
 void load_checkpoint(Executor& executor, const TrainInputs& inputs, const fs::path& folder) {
   if (!inputs.recipe.lora) {
-    load_tensors(executor, Role::base_weights, SafetensorsSet::open(folder));
+    load_tensors(executor, Role::base_weights, open_tensors(folder));
   }
   load_state(executor, scope_of(inputs), folder / kState);
 }

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "io/safetensors.h"
+#include "io/tensor_source.h"
 
 namespace snug {
 
-// Tensors of the files that hold NaN or infinities once they are in format `dtype`.
-std::vector<std::string> tensors_not_finite(const SafetensorsSet& files, DType dtype);
+// Tensors of the source that hold NaN or infinities once they are in format `dtype`.
+std::vector<std::string> tensors_not_finite(const TensorSource& source, DType dtype);
 
 }  // namespace snug

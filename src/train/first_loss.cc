@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compile/phases.h"
-#include "io/safetensors.h"
+#include "io/tensor_source.h"
 #include "train/finite.h"
 
 namespace snug {
@@ -16,7 +16,7 @@ std::string explain_first_loss(const TrainInputs& inputs) {
   DType dtype = run_dtype(inputs.recipe, inputs.model.spec);
   std::vector<std::string> names;
   if (!inputs.recipe.model.from_scratch) {
-    names = tensors_not_finite(SafetensorsSet::open(inputs.model.folder), dtype);
+    names = tensors_not_finite(open_tensors(inputs.model.folder), dtype);
   }
   std::string_view wider = dtype == DType::f32 ? "" : dtype == DType::f16 ? "bf16 or fp32" : "fp32";
   if (!names.empty()) {

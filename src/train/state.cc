@@ -48,7 +48,7 @@ void save_state(BufferReader& reader, StateScope scope, const std::filesystem::p
 }
 
 void load_state(Executor& executor, StateScope scope, const std::filesystem::path& file) {
-  load_buffers(executor, state_tensors(executor.plan(), scope), SafetensorsSet::open(file));
+  load_buffers(executor, state_tensors(executor.plan(), scope), open_tensors(file));
 }
 
 }  // namespace snug

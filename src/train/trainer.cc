@@ -75,10 +75,10 @@ class Trainer {
       observer_.on_stage("making fresh weights");
       initialize_weights(executor_, inputs_.model.spec, seed);
     } else if (!in_checkpoint) {
-      SafetensorsSet files = SafetensorsSet::open(inputs_.model.folder);
-      require_tensors(executor_.plan(), Role::base_weights, files, inputs_.model.folder);
-      observer_.on_stage(fmt::format("loading weights, {}", format_bytes(files.total_bytes())));
-      load_tensors(executor_, Role::base_weights, files, progress_of("loading weights"));
+      TensorSource source = open_tensors(inputs_.model.folder);
+      require_tensors(executor_.plan(), Role::base_weights, source, inputs_.model.folder);
+      observer_.on_stage(fmt::format("loading weights, {}", format_bytes(source.stored_bytes())));
+      load_tensors(executor_, Role::base_weights, source, progress_of("loading weights"));
     }
     if (inputs_.resume) {
       go_on(*inputs_.resume);

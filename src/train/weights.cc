@@ -37,9 +37,9 @@ std::vector<const Buffer*> file_buffers(const Plan& plan, Role role) {
   return buffers;
 }
 
-std::string name_in(const SafetensorsSet& files, const TensorPart& part) {
+std::string name_in(const TensorSource& source, const TensorPart& part) {
   auto found = std::find_if(part.names.begin(), part.names.end(),
-                            [&](const std::string& name) { return files.contains(name); });
+                            [&](const std::string& name) { return source.contains(name); });
   return found == part.names.end() ? "" : *found;
 }
 
@@ -89,17 +89,16 @@ class Placer {
     }
   }
 
-  // Elements [first, first + count) of the buffer from a file's bytes, in pieces that fit half the staging.
-  void place(int64_t first, int64_t count, DType from, const std::byte* source) {
+  // A tensor to the elements of the buffer from `first` on, in pieces that fit half the staging.
+  void place(int64_t first, const SourceTensor& tensor) {
+    int64_t count = tensor.elements();
     for (const Tensor& target : targets_) {
       int64_t piece = staging_.half_bytes() / size_of(target.dtype);
       for (int64_t done = 0; done < count; done += piece) {
         int64_t now = std::min(piece, count - done);
         std::byte* half = staging_.next();
-        const std::byte* piece_source = source + done * size_of(from);
         parallel_for(now, kCopyGrain, [&](int64_t begin, int64_t end) {
-          convert(from, piece_source + begin * size_of(from), target.dtype,
-                  half + begin * size_of(target.dtype), end - begin);
+          tensor.read(done + begin, end - begin, target.dtype, half + begin * size_of(target.dtype));
         });
         staging_.send(target.as<std::byte>() + (first + done) * size_of(target.dtype), half,
                       now * size_of(target.dtype));
@@ -145,25 +144,24 @@ std::string text_of(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-void require_shape(const Buffer& buffer, const TensorPart& part, const TensorBytes& tensor,
-                   const std::string& name) {
+void require_shape(const Buffer& buffer, const TensorPart& part, const SourceTensor& tensor) {
   std::vector<int64_t> expected = part_shape(buffer, part);
-  if (tensor.shape != expected) {
+  if (tensor.shape() != expected) {
     throw bad_input(
         fmt::format("{}: tensor \"{}\" is {}, but config.json makes it {}; the config and the weights "
                     "are of different models",
-                    tensor.file, name, text_of(tensor.shape), text_of(expected)));
+                    tensor.file(), tensor.name(), text_of(tensor.shape()), text_of(expected)));
   }
-  if (!is_floating(tensor.dtype)) {
-    throw bad_input(fmt::format("{}: tensor \"{}\" is {}; weights must be fp32, bf16 or fp16", tensor.file,
-                                name, name_of(tensor.dtype)));
+  if (!is_floating(tensor.dtype())) {
+    throw bad_input(fmt::format("{}: tensor \"{}\" is {}; weights must be fp32, bf16 or fp16", tensor.file(),
+                                tensor.name(), name_of(tensor.dtype())));
   }
 }
 
 // Loads the parts of a role's buffers for which `name_of` has a name.
 using NameOfPart = std::function<std::string(const TensorPart& part)>;
 
-void load_named(Executor& executor, Role role, const SafetensorsSet& files, const NameOfPart& name_of,
+void load_named(Executor& executor, Role role, const TensorSource& source, const NameOfPart& name_of,
                 const BytesObserver& observer) {
   Staging staging(executor);
   int64_t done_bytes = 0;
@@ -175,13 +173,13 @@ void load_named(Executor& executor, Role role, const SafetensorsSet& files, cons
       if (name.empty()) {
         continue;
       }
-      TensorBytes tensor = files.find(name);
-      require_shape(*buffer, part, tensor, name);
-      placer.place(part.row_begin * columns, part.rows * columns, tensor.dtype, tensor.bytes.data());
-      files.release(tensor.bytes);
-      done_bytes += std::ssize(tensor.bytes);
+      const SourceTensor& tensor = source.find(name);
+      require_shape(*buffer, part, tensor);
+      placer.place(part.row_begin * columns, tensor);
+      tensor.release();
+      done_bytes += tensor.stored_bytes();
       if (observer) {
-        observer(done_bytes, files.total_bytes());
+        observer(done_bytes, source.stored_bytes());
       }
     }
   }
@@ -190,16 +188,16 @@ void load_named(Executor& executor, Role role, const SafetensorsSet& files, cons
 
 }  // namespace
 
-void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, const std::string& source) {
+void require_tensors(const Plan& plan, Role role, const TensorSource& source, const std::string& where) {
   std::vector<std::string> missing;
   for (const Buffer* buffer : file_buffers(plan, role)) {
     for (const TensorPart& part : buffer->parts) {
-      std::string name = name_in(files, part);
+      std::string name = name_in(source, part);
       if (name.empty()) {
         missing.push_back(part.names.front());
         continue;
       }
-      require_shape(*buffer, part, files.find(name), name);
+      require_shape(*buffer, part, source.find(name));
     }
   }
   if (!missing.empty()) {
@@ -207,24 +205,24 @@ void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, c
     throw bad_input(
         fmt::format("{}: {} of the model's tensors are missing: {}{}; the download may be incomplete, or "
                     "config.json may belong to another model",
-                    source, missing.size(),
+                    where, missing.size(),
                     fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
                     missing.size() > shown ? ", ..." : ""));
   }
 }
 
-void load_tensors(Executor& executor, Role role, const SafetensorsSet& files, const BytesObserver& observer) {
+void load_tensors(Executor& executor, Role role, const TensorSource& source, const BytesObserver& observer) {
   load_named(
-      executor, role, files, [&](const TensorPart& part) { return name_in(files, part); }, observer);
+      executor, role, source, [&](const TensorPart& part) { return name_in(source, part); }, observer);
 }
 
-void load_instead(Executor& executor, const SafetensorsSet& files,
+void load_instead(Executor& executor, const TensorSource& source,
                   const std::map<std::string, std::string>& names) {
   auto name_of_part = [&](const TensorPart& part) {
     auto found = names.find(part.names.front());
     return found == names.end() ? "" : found->second;
   };
-  load_named(executor, Role::base_weights, files, name_of_part, {});
+  load_named(executor, Role::base_weights, source, name_of_part, {});
 }
 
 void load_constants(Executor& executor) {
@@ -285,28 +283,28 @@ std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>
   return entries;
 }
 
-void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, const SafetensorsSet& files) {
+void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, const TensorSource& source) {
   Staging staging(executor);
   for (const StoredTensor& tensor : tensors) {
-    if (!files.contains(tensor.name)) {
+    if (!source.contains(tensor.name)) {
       throw bad_input(fmt::format("tensor \"{}\" is missing", tensor.name));
     }
-    TensorBytes stored = files.find(tensor.name);
-    if (stored.dtype != tensor.dtype || stored.shape != tensor.shape) {
-      throw bad_input(fmt::format("{}: tensor \"{}\" is {} {}, but this run makes it {} {}", stored.file,
-                                  tensor.name, name_of(stored.dtype), text_of(stored.shape),
+    const SourceTensor& stored = source.find(tensor.name);
+    if (stored.dtype() != tensor.dtype || stored.shape() != tensor.shape) {
+      throw bad_input(fmt::format("{}: tensor \"{}\" is {} {}, but this run makes it {} {}", stored.file(),
+                                  tensor.name, name_of(stored.dtype()), text_of(stored.shape()),
                                   name_of(tensor.dtype), text_of(tensor.shape)));
     }
     auto* target = executor.tensor(kLoadPhase, tensor.buffer).as<std::byte>() +
-                   tensor.first_element * size_of(tensor.dtype);
-    for (size_t done = 0; done < stored.bytes.size();) {
-      size_t now = std::min(static_cast<size_t>(staging.half_bytes()), stored.bytes.size() - done);
+                   bytes_of(tensor.dtype, tensor.first_element);
+    int64_t piece = staging.half_bytes() / size_of(tensor.dtype);
+    for (int64_t done = 0; done < tensor.elements; done += piece) {
+      int64_t now = std::min(piece, tensor.elements - done);
       std::byte* half = staging.next();
-      std::copy_n(stored.bytes.data() + done, now, half);
-      staging.send(target + done, half, static_cast<int64_t>(now));
-      done += now;
+      stored.read(done, now, tensor.dtype, half);
+      staging.send(target + bytes_of(tensor.dtype, done), half, bytes_of(tensor.dtype, now));
     }
-    files.release(stored.bytes);
+    stored.release();
   }
   executor.backend().synchronize();
 }

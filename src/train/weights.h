@@ -9,6 +9,7 @@
 
 #include "exec/executor.h"
 #include "io/safetensors.h"
+#include "io/tensor_source.h"
 #include "model/model_spec.h"
 #include "train/buffer_reader.h"
 
@@ -17,17 +18,17 @@ namespace snug {
 // How far moving tensors has come, after each of them.
 using BytesObserver = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
 
-// What a set of files must hold for a plan, checked before a byte is loaded: throws bad_input naming every
+// What a source must hold for a plan, checked before a byte is loaded: throws bad_input naming every
 // missing tensor, or the first whose shape disagrees with the config.
-void require_tensors(const Plan& plan, Role role, const SafetensorsSet& files, const std::string& source);
+void require_tensors(const Plan& plan, Role role, const TensorSource& source, const std::string& where);
 
 // Streams all buffers of `role` that come from files into their places, converting on the way.
-void load_tensors(Executor& executor, Role role, const SafetensorsSet& files,
+void load_tensors(Executor& executor, Role role, const TensorSource& source,
                   const BytesObserver& observer = {});
 
 // The same for some tensors of the model only, in place of what was loaded before: `names` has the model's
-// name of each and the files'. Throws bad_input for one whose shape disagrees.
-void load_instead(Executor& executor, const SafetensorsSet& files,
+// name of each and the source's. Throws bad_input for one whose shape disagrees.
+void load_instead(Executor& executor, const TensorSource& source,
                   const std::map<std::string, std::string>& names);
 
 // Constants that come with the programs, and zeros where the load phase says so. Call once, first.
@@ -52,7 +53,7 @@ std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>
 
 // Streams tensors back as they are, without any conversion. Throws bad_input for one that is missing or of
 // another kind.
-void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, const SafetensorsSet& files);
+void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, const TensorSource& source);
 
 // Streams tensors to files.
 class TensorSaver {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "io/tensor_source.h"
 #include "support/temporary_folder.h"
 
 namespace snug::testing {
@@ -33,6 +34,13 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
     bytes += static_cast<char>((static_cast<uint64_t>(header.size()) >> shift) & 0xFFU);
   }
   return bytes + header + data;
+}
+
+// The bytes of a tensor, in the order of its file.
+inline std::string stored_text(const SourceTensor& tensor) {
+  std::string text(static_cast<size_t>(tensor.stored_bytes()), ' ');
+  tensor.read(0, tensor.elements(), tensor.dtype(), text.data());
+  return text;
 }
 
 // The message of the Error of this kind that `action` throws; fails the test if it throws none.

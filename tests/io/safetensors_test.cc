@@ -15,6 +15,7 @@ namespace {
 using testing::error_text;
 using testing::read_raw;
 using testing::safetensors_bytes;
+using testing::stored_text;
 using testing::write_raw;
 
 SafetensorsHeader parse(const std::string& bytes) {
@@ -26,10 +27,6 @@ std::string refusal(const std::string& bytes) {
   std::string message = error_text(ErrorKind::bad_input, [&] { parse(bytes); });
   EXPECT_TRUE(message.starts_with("m.st")) << message;
   return message;
-}
-
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // One entry of a header.
@@ -50,28 +47,30 @@ TEST(Safetensors, ReadsAFileWrittenByteByByte) {
   write_raw(folder / "f.safetensors",
             safetensors_bytes(header, std::string(reinterpret_cast<const char*>(data), sizeof data)));
 
-  SafetensorsSet set = SafetensorsSet::open(folder / "f.safetensors");
+  TensorSource set = open_safetensors(folder / "f.safetensors");
   EXPECT_EQ(set.names(), (std::vector<std::string>{"b", "e", "s", "w"}));
-  EXPECT_EQ(set.total_bytes(), 13);
+  EXPECT_EQ(set.stored_bytes(), 13);
   EXPECT_TRUE(set.contains("w"));
   EXPECT_FALSE(set.contains("x"));
-  TensorBytes w = set.find("w");
-  EXPECT_EQ(w.dtype, DType::f32);
-  EXPECT_EQ(w.shape, (std::vector<int64_t>{2, 1}));
-  EXPECT_EQ(w.file, (folder / "f.safetensors").string());
+  const SourceTensor& w = set.find("w");
+  EXPECT_EQ(w.dtype(), DType::f32);
+  EXPECT_EQ(w.shape(), (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(w.file(), (folder / "f.safetensors").string());
   float values[2];
-  ASSERT_EQ(w.bytes.size(), sizeof values);
-  std::memcpy(values, w.bytes.data(), sizeof values);
+  EXPECT_EQ(w.elements(), 2);
+  w.read(0, 2, DType::f32, values);
   EXPECT_EQ(values[0], 1.0F);
   EXPECT_EQ(values[1], -2.0F);
-  TensorBytes b = set.find("b");
-  EXPECT_EQ(b.dtype, DType::bf16);
-  EXPECT_EQ(text_of(b.bytes), std::string("\x80\x3f\x00\x3f", 4));
-  EXPECT_EQ(set.find("e").shape, (std::vector<int64_t>{0, 3}));
-  EXPECT_TRUE(set.find("e").bytes.empty());
-  EXPECT_EQ(text_of(set.find("s").bytes), "*");
-  set.release(w.bytes);  // dropped pages come back with the same bytes
-  std::memcpy(values, w.bytes.data(), sizeof values);
+  const SourceTensor& b = set.find("b");
+  EXPECT_EQ(b.dtype(), DType::bf16);
+  EXPECT_EQ(stored_text(b), std::string("\x80\x3f\x00\x3f", 4));
+  b.read(1, 1, DType::f32, values);
+  EXPECT_EQ(values[0], 0.5F);
+  EXPECT_EQ(set.find("e").shape(), (std::vector<int64_t>{0, 3}));
+  EXPECT_EQ(set.find("e").stored_bytes(), 0);
+  EXPECT_EQ(stored_text(set.find("s")), "*");
+  w.release();  // dropped pages come back with the same bytes
+  w.read(0, 2, DType::f32, values);
   EXPECT_EQ(values[1], -2.0F);
 }
 
@@ -210,18 +209,17 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
     EXPECT_FALSE(std::filesystem::exists(folder / "out/w.safetensors"));
     writer.finish();
   }
-  SafetensorsSet set = SafetensorsSet::open(folder / "out/w.safetensors");
+  TensorSource set = open_safetensors(folder / "out/w.safetensors");
   EXPECT_EQ(set.names().size(), 4U);
-  EXPECT_EQ(text_of(set.find("tiny").bytes), "u");
-  EXPECT_EQ(text_of(set.find("wide").bytes), "12345678");
-  EXPECT_EQ(text_of(set.find("half \"quoted\"").bytes), "abcdefghijkl");
-  EXPECT_EQ(set.find("half \"quoted\"").shape, (std::vector<int64_t>{3, 2}));
-  EXPECT_EQ(set.find("empty").shape, (std::vector<int64_t>{0, 4}));
-  for (const std::string& name : set.names()) {
-    TensorBytes tensor = set.find(name);
-    EXPECT_EQ(
-        reinterpret_cast<uintptr_t>(tensor.bytes.data()) % static_cast<uintptr_t>(size_of(tensor.dtype)), 0U)
-        << name;
+  EXPECT_EQ(stored_text(set.find("tiny")), "u");
+  EXPECT_EQ(stored_text(set.find("wide")), "12345678");
+  EXPECT_EQ(stored_text(set.find("half \"quoted\"")), "abcdefghijkl");
+  EXPECT_EQ(set.find("half \"quoted\"").shape(), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(set.find("empty").shape(), (std::vector<int64_t>{0, 4}));
+  std::string file = read_raw(folder / "out/w.safetensors");
+  SafetensorsHeader header = parse_safetensors_header(std::as_bytes(std::span(file)), std::ssize(file), "w");
+  for (const auto& [name, tensor] : header.tensors) {
+    EXPECT_EQ((header.data_begin + tensor.begin) % size_of(tensor.dtype), 0) << name;
   }
 }
 

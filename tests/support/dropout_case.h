@@ -20,7 +20,7 @@ struct DropoutCase {
     recipe.model.dropout = reference["rate"].get<double>();
     recipe.training.seed = reference["seed"].get<int64_t>();
     wanted["loss"] = {reference["loss"].get<float>()};
-    SafetensorsSet gradients = SafetensorsSet::open(folder / "dropout_gradients.safetensors");
+    TensorSource gradients = open_tensors(folder / "dropout_gradients.safetensors");
     for (const std::string& tensor : gradients.names()) {
       wanted[tensor] = values_of(gradients.find(tensor));
     }

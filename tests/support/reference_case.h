@@ -79,9 +79,9 @@ inline Recipe reference_recipe(const std::filesystem::path& model) {
   return recipe;
 }
 
-inline std::vector<float> values_of(const TensorBytes& tensor) {
-  std::vector<float> values(tensor.bytes.size() / static_cast<size_t>(size_of(tensor.dtype)));
-  convert(tensor.dtype, tensor.bytes.data(), DType::f32, values.data(), static_cast<int64_t>(values.size()));
+inline std::vector<float> values_of(const SourceTensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  tensor.read(0, tensor.elements(), DType::f32, values.data());
   return values;
 }
 

@@ -39,7 +39,7 @@ class FixtureOn {
     if (recipe.model.from_scratch) {
       initialize_weights(executor, spec, 1);
     } else {
-      SafetensorsSet files = SafetensorsSet::open(recipe.model.path);
+      TensorSource files = open_tensors(recipe.model.path);
       require_tensors(plan, Role::base_weights, files, recipe.model.path);
       load_tensors(executor, Role::base_weights, files);
     }

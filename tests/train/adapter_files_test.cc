@@ -120,7 +120,7 @@ TEST(AdapterFiles, ComeBackAsTheyWereSaved) {
   }
   const std::string bias = "model.layers.0.mlp.up_proj.bias";  // of a layer without an adapter
   EXPECT_EQ(again.tensor(Role::base_weights, bias), trained.tensor(Role::base_weights, bias));
-  SafetensorsSet base = SafetensorsSet::open(recipe.model.path);
+  TensorSource base = open_tensors(recipe.model.path);
   EXPECT_NE(again.tensor(Role::base_weights, bias), values_of(base.find(bias)));
   const std::string weight = "model.layers.0.mlp.up_proj.weight";
   EXPECT_EQ(again.tensor(Role::base_weights, weight), values_of(base.find(weight)));

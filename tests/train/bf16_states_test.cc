@@ -105,10 +105,10 @@ TEST(Bf16States, AdaptersAreSavedAsTheyAre) {
   Recipe recipe = recipe_with(DType::bf16, DType::bf16, true);
   TrainFixture fixture(recipe);
   save_adapter(fixture.reader, recipe, fixture.spec, folder.path());
-  SafetensorsSet saved = SafetensorsSet::open(folder.path() / "adapter_model.safetensors");
+  TensorSource saved = open_tensors(folder.path() / "adapter_model.safetensors");
   ASSERT_FALSE(saved.names().empty());
   for (const std::string& name : saved.names()) {
-    EXPECT_EQ(saved.find(name).dtype, DType::bf16);
+    EXPECT_EQ(saved.find(name).dtype(), DType::bf16);
     EXPECT_EQ(values_of(saved.find(name)), fixture.tensor(Role::adapters, name));
   }
 }

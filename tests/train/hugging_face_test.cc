@@ -37,7 +37,7 @@ void expect_near(const NamedResults& got, const NamedResults& wanted,
 void expect_loss_and_gradients(const Recipe& recipe, const std::filesystem::path& adapter,
                                const std::filesystem::path& folder) {
   constexpr double kNoise = 0x1p-12;  // far above rounding, and small enough for a straight line
-  SafetensorsSet expected = SafetensorsSet::open(folder / "gradients.safetensors");
+  TensorSource expected = open_tensors(folder / "gradients.safetensors");
   Role role = adapter.empty() ? Role::base_weights : Role::adapters;
   Batch batch = whole_batch(read_json(folder / "batch.json")["sequences"]);
   Shaken shaken(recipe, adapter, kNoise, [&](TrainFixture& fixture) {
@@ -101,7 +101,7 @@ TEST_P(FullModel, GreedyGeneration) {
   Plan plan = make_plan(compile_generation(spec, sizes), backend, backend.device_total_bytes());
   Executor executor(plan, backend);
   load_constants(executor);
-  load_tensors(executor, Role::base_weights, SafetensorsSet::open(folder));
+  load_tensors(executor, Role::base_weights, open_tensors(folder));
   SamplingOptions options;
   options.max_new_tokens = static_cast<int64_t>(wanted.size());
   EXPECT_EQ(generate(executor, prompt, options), wanted);
@@ -166,7 +166,7 @@ TEST(LoraTraining, FollowsTheCurveOfPeft) {
     wanted["losses"].push_back(step["loss"].get<float>());
     wanted["norms"].push_back(step["grad_norm"].get<float>());
   }
-  SafetensorsSet final_adapter = SafetensorsSet::open(folder / "final_adapter.safetensors");
+  TensorSource final_adapter = open_tensors(folder / "final_adapter.safetensors");
   for (const std::string& name : final_adapter.names()) {
     wanted[name] = values_of(final_adapter.find(name));
   }

@@ -109,7 +109,7 @@ TEST(Memory, GenerationWritesWhatItPlanned) {
       backend, backend.device_total_bytes());
   Executor executor(plan, backend);
   load_constants(executor);
-  load_tensors(executor, Role::base_weights, SafetensorsSet::open(folder));
+  load_tensors(executor, Role::base_weights, open_tensors(folder));
   const Prompt prompt{{1, 2, 3, 4, 5}};
   SamplingOptions options;
   options.max_new_tokens = 8;  // the last one is not cached

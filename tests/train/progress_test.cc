@@ -47,17 +47,17 @@ TEST(Progress, AnEvaluationTellsEveryBatch) {
 TEST(Progress, LoadingAndSavingTellTheirBytes) {
   TemporaryFolder folder;
   TrainFixture fixture(small_recipe());
-  SafetensorsSet files = SafetensorsSet::open(fixture.recipe.model.path);
+  TensorSource files = open_tensors(fixture.recipe.model.path);
   Seen loaded;
   load_tensors(fixture.executor, Role::base_weights, files,
                [&](int64_t done, int64_t total) { loaded.emplace_back(done, total); });
   ASSERT_FALSE(loaded.empty());
-  EXPECT_EQ(loaded.back(), std::pair(files.total_bytes(), files.total_bytes()));
+  EXPECT_EQ(loaded.back(), std::pair(files.stored_bytes(), files.stored_bytes()));
   Seen saved;
   save_adapter(fixture.reader, fixture.recipe, fixture.spec, folder.path(),
                [&](int64_t done, int64_t total) { saved.emplace_back(done, total); });
   ASSERT_GT(saved.size(), 1U);
-  int64_t written = SafetensorsSet::open(folder.path() / "adapter_model.safetensors").total_bytes();
+  int64_t written = open_tensors(folder.path() / "adapter_model.safetensors").stored_bytes();
   EXPECT_EQ(saved.back(), std::pair(written, written));
   for (size_t i = 1; i < saved.size(); ++i) {
     EXPECT_GT(saved[i].first, saved[i - 1].first);

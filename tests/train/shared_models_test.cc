@@ -54,7 +54,7 @@ std::string greedy_text(const std::filesystem::path& folder, const Tokenizer& to
       backend, backend.device_total_bytes());
   Executor executor(plan, backend);
   load_constants(executor);
-  load_tensors(executor, Role::base_weights, SafetensorsSet::open(folder));
+  load_tensors(executor, Role::base_weights, open_tensors(folder));
   SamplingOptions options;
   options.max_new_tokens = new_tokens;
   return tokenizer.decode(generate(executor, prompt, options), true);

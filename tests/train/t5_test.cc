@@ -130,7 +130,7 @@ TEST(EncoderDecoder, GenerationWritesWhatItPlanned) {
                         backend.device_total_bytes());
   Executor executor(plan, backend);
   load_constants(executor);
-  load_tensors(executor, Role::base_weights, SafetensorsSet::open(folder));
+  load_tensors(executor, Role::base_weights, open_tensors(folder));
   SamplingOptions options;
   options.max_new_tokens = 12;  // the last one is not cached
   Prompt prompt{{0}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};

@@ -19,10 +19,10 @@ struct NamedTensor {
 };
 
 std::vector<NamedTensor> tensors_of(const std::filesystem::path& folder) {
-  SafetensorsSet files = SafetensorsSet::open(folder);
+  TensorSource files = open_tensors(folder);
   std::vector<NamedTensor> tensors;
   for (const std::string& name : files.names()) {
-    tensors.push_back({name, files.find(name).shape, values_of(files.find(name))});
+    tensors.push_back({name, files.find(name).shape(), values_of(files.find(name))});
   }
   return tensors;
 }
@@ -121,6 +121,56 @@ TEST_F(StoredOtherwise, MissingTensorsAreNamed) {
     std::string text = error.what();
     EXPECT_NE(text.find(missing), std::string::npos) << text;
     EXPECT_NE(text.find("2 of the model's tensors are missing"), std::string::npos) << text;
+  }
+}
+
+// Another format: a byte an element, which stands for (byte - 128) / 64. Element i of a tensor whose name has
+// n letters is the byte (5 i + n) mod 256.
+class CodedTensor : public SourceTensor {
+ public:
+  explicit CodedTensor(const StoredTensor& stored)
+      : SourceTensor({.name = stored.name,
+                      .dtype = DType::bf16,
+                      .shape = stored.shape,
+                      .stored_bytes = stored.elements,
+                      .file = "codes"}) {}
+
+  static float value(const std::string& name, int64_t element) {
+    return static_cast<float>((5 * element + std::ssize(name)) % 256 - 128) / 64;
+  }
+
+  void read(int64_t first, int64_t count, DType to, void* target) const override {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      values[static_cast<size_t>(i)] = value(name(), first + i);
+    }
+    convert(DType::f32, values.data(), to, target, count);
+  }
+
+  void release() const override {}
+};
+
+TEST(TensorSource, WeightsOfAnyFormatAreLoaded) {
+  TrainFixture fixture(reference_recipe(reference_folder("mha_tied")));
+  std::vector<StoredTensor> tensors = stored_tensors(fixture.plan, Role::base_weights, true);
+  TensorSource source;
+  int64_t codes = 0;
+  for (const StoredTensor& tensor : tensors) {
+    source.add(std::make_unique<CodedTensor>(tensor));
+    codes += tensor.elements;
+  }
+  require_tensors(fixture.plan, Role::base_weights, source, "codes");
+  std::pair<int64_t, int64_t> loaded;
+  load_tensors(fixture.executor, Role::base_weights, source, [&](int64_t done, int64_t total) {
+    loaded = {done, total};
+  });
+  EXPECT_EQ(loaded, std::pair(codes, codes));
+  for (const StoredTensor& tensor : tensors) {
+    std::vector<float> values = fixture.tensor(Role::base_weights, tensor.name);
+    for (int64_t i = 0; i < tensor.elements; ++i) {
+      ASSERT_EQ(values[static_cast<size_t>(i)], CodedTensor::value(tensor.name, i))
+          << tensor.name << " " << i;
+    }
   }
 }
 

@@ -38,7 +38,7 @@ LossAndGradients run_reference(Fixture& fixture, const std::filesystem::path& fo
   Json batch = read_json(folder / "batch.json");
   LossAndGradients result;
   result.loss = fixture.runner.accumulate_gradients({whole_batch(batch["sequences"])}, 0);
-  SafetensorsSet expected = SafetensorsSet::open(folder / "gradients.safetensors");
+  TensorSource expected = open_tensors(folder / "gradients.safetensors");
   for (const std::string& name : expected.names()) {
     std::vector<float>& gradient = result.gradients[name];
     gradient = fixture.gradient(Role::base_weights, name);
@@ -60,7 +60,7 @@ TEST_P(CudaModel, LossAndEveryGradientOfHuggingFace) {
   LossAndGradients result = run_reference(fixture, folder);
   double wanted = read_json(folder / "expected.json")["loss"].get<double>();
   EXPECT_NEAR(result.loss, wanted, 1e-5 * wanted);
-  SafetensorsSet expected = SafetensorsSet::open(folder / "gradients.safetensors");
+  TensorSource expected = open_tensors(folder / "gradients.safetensors");
   for (const auto& [name, gradient] : result.gradients) {
     EXPECT_LE(relative_difference(gradient, values_of(expected.find(name))), 2e-5) << name;
   }
@@ -189,7 +189,7 @@ TEST(CudaTraining, FollowsTheCurveOfPeft) {
       EXPECT_NEAR(result.gradient_norm, row["grad_norm"].get<double>(), 1e-3 * row["grad_norm"].get<double>())
           << "step " << step;
     }
-    SafetensorsSet final_adapter = SafetensorsSet::open(folder / "final_adapter.safetensors");
+    TensorSource final_adapter = open_tensors(folder / "final_adapter.safetensors");
     for (const std::string& name : final_adapter.names()) {
       EXPECT_LE(
           relative_difference(fixture.tensor(Role::adapters, name), values_of(final_adapter.find(name))),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "io/file_fixtures.h"
+#include "io/mapped_file.h"
 #include "io/safetensors.h"
 #include "test_paths.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using testing::error_text;
 using testing::safetensors_bytes;
+using testing::stored_text;
 using testing::write_raw;
 
 // A file with one tensor of bytes.
@@ -25,7 +27,7 @@ std::string one_tensor(const std::string& name, const std::string& data) {
 }
 
 std::string refusal(const std::filesystem::path& path) {
-  return error_text(ErrorKind::bad_input, [&] { SafetensorsSet::open(path); });
+  return error_text(ErrorKind::bad_input, [&] { open_safetensors(path); });
 }
 
 std::string text_of(std::span<const std::byte> bytes) {
@@ -42,37 +44,37 @@ void write_sharded(const TemporaryFolder& folder) {
       "weight_map":{"b":"model-2.safetensors","a":"model-1.safetensors"}})");
 }
 
-TEST(SafetensorsSet, OpensFolderFileAndIndex) {
+TEST(SafetensorsFolder, OpensFolderFileAndIndex) {
   TemporaryFolder single;
   write_raw(single / "model.safetensors", one_tensor("w", "data"));
-  EXPECT_EQ(text_of(SafetensorsSet::open(single.path()).find("w").bytes), "data");
-  EXPECT_EQ(text_of(SafetensorsSet::open(single / "model.safetensors").find("w").bytes), "data");
+  EXPECT_EQ(stored_text(open_safetensors(single.path()).find("w")), "data");
+  EXPECT_EQ(stored_text(open_safetensors(single / "model.safetensors").find("w")), "data");
 
   TemporaryFolder sharded;
   write_sharded(sharded);
   for (const std::filesystem::path& path : {sharded.path(), sharded / kIndexName}) {
-    SafetensorsSet set = SafetensorsSet::open(path);
+    TensorSource set = open_safetensors(path);
     EXPECT_EQ(set.names(), (std::vector<std::string>{"a", "b"}));
-    EXPECT_EQ(set.total_bytes(), 11);
-    EXPECT_EQ(text_of(set.find("a").bytes), "first");
-    EXPECT_EQ(text_of(set.find("b").bytes), "second");
-    EXPECT_EQ(set.find("b").file, (sharded / "model-2.safetensors").string());
-    set.release(set.find("a").bytes);
-    set.release(set.find("b").bytes);
-    EXPECT_EQ(text_of(set.find("b").bytes), "second");
+    EXPECT_EQ(set.stored_bytes(), 11);
+    EXPECT_EQ(stored_text(set.find("a")), "first");
+    EXPECT_EQ(stored_text(set.find("b")), "second");
+    EXPECT_EQ(set.find("b").file(), (sharded / "model-2.safetensors").string());
+    set.find("a").release();
+    set.find("b").release();
+    EXPECT_EQ(stored_text(set.find("b")), "second");
   }
 }
 
-TEST(SafetensorsSet, FollowsLinksAsDownloadCachesUseThem) {
+TEST(SafetensorsFolder, FollowsLinksAsDownloadCachesUseThem) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / "blobs");
   std::filesystem::create_directories(folder / "snapshot");
   write_raw(folder / "blobs/0123", one_tensor("w", "data"));
   std::filesystem::create_symlink("../blobs/0123", folder / "snapshot/model.safetensors");
-  EXPECT_EQ(text_of(SafetensorsSet::open(folder / "snapshot").find("w").bytes), "data");
+  EXPECT_EQ(stored_text(open_safetensors(folder / "snapshot").find("w")), "data");
 }
 
-TEST(SafetensorsSet, MissingShardsAreCountedAndNamed) {
+TEST(SafetensorsFolder, MissingShardsAreCountedAndNamed) {
   TemporaryFolder folder;
   write_sharded(folder);
   std::filesystem::remove(folder / "model-2.safetensors");
@@ -82,7 +84,7 @@ TEST(SafetensorsSet, MissingShardsAreCountedAndNamed) {
   EXPECT_SAYS(refusal(folder.path()), "2 of 2 shards are missing: model-1.safetensors, model-2.safetensors");
 }
 
-TEST(SafetensorsSet, ATensorThatItsShardDoesNotHold) {
+TEST(SafetensorsFolder, ATensorThatItsShardDoesNotHold) {
   TemporaryFolder folder;
   write_sharded(folder);
   write_raw(folder / "model-2.safetensors", one_tensor("c", "second"));
@@ -90,7 +92,7 @@ TEST(SafetensorsSet, ATensorThatItsShardDoesNotHold) {
   EXPECT_SAYS(message, "tensor \"b\" is said to be in model-2.safetensors, which does not hold it");
 }
 
-TEST(SafetensorsSet, ADamagedShardIsNamed) {
+TEST(SafetensorsFolder, ADamagedShardIsNamed) {
   TemporaryFolder folder;
   write_sharded(folder);
   std::filesystem::resize_file(folder / "model-2.safetensors",
@@ -98,7 +100,7 @@ TEST(SafetensorsSet, ADamagedShardIsNamed) {
   EXPECT_SAYS(refusal(folder.path()), "model-2.safetensors: truncated");
 }
 
-TEST(SafetensorsSet, ShardsOutsideTheFolderAreRefused) {
+TEST(SafetensorsFolder, ShardsOutsideTheFolderAreRefused) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / "inner");
   write_raw(folder / "secret.safetensors", one_tensor("a", "x"));
@@ -111,7 +113,7 @@ TEST(SafetensorsSet, ShardsOutsideTheFolderAreRefused) {
   }
 }
 
-TEST(SafetensorsSet, BrokenIndicesAreRefused) {
+TEST(SafetensorsFolder, BrokenIndicesAreRefused) {
   TemporaryFolder folder;
   for (const char* index :
        {"{}", "[]", R"({"weight_map":[]})", R"({"weight_map":{}})", R"({"weight_map":{"a":1}})",
@@ -123,7 +125,7 @@ TEST(SafetensorsSet, BrokenIndicesAreRefused) {
   EXPECT_SAYS(refusal(folder.path()), "pickle");
 }
 
-TEST(SafetensorsSet, PicklesAreRefusedWithTheReasonAndTheWayOut) {
+TEST(SafetensorsFolder, PicklesAreRefusedWithTheReasonAndTheWayOut) {
   TemporaryFolder folder;
   write_raw(folder / "pytorch_model.bin", "PK");
   for (const std::filesystem::path& path : {folder.path(), folder / "pytorch_model.bin"}) {
@@ -134,7 +136,7 @@ TEST(SafetensorsSet, PicklesAreRefusedWithTheReasonAndTheWayOut) {
   }
 }
 
-TEST(SafetensorsSet, WhatIsNotThere) {
+TEST(SafetensorsFolder, WhatIsNotThere) {
   TemporaryFolder folder;
   EXPECT_SAYS(refusal(folder.path()), "holds neither model.safetensors nor model.safetensors.index.json");
   EXPECT_SAYS(refusal(folder / "absent"), "no such file or folder");
@@ -185,17 +187,17 @@ TEST(MappedFile, ReleasedPagesLeaveMemoryAndComeBack) {
   EXPECT_EQ(text_of(file.bytes()), content);
 }
 
-TEST(SafetensorsSet, OpensARealModel) {
+TEST(SafetensorsFolder, OpensARealModel) {
   std::filesystem::path model = SNUG_SOURCE_DIR "/../shared/data/models/tinystories-656k";
   if (!std::filesystem::exists(model)) {
     GTEST_SKIP() << model << " is not there";
   }
-  SafetensorsSet set = SafetensorsSet::open(model);
+  TensorSource set = open_safetensors(model);
   EXPECT_EQ(set.names().size(), 20U);
-  EXPECT_EQ(set.total_bytes(), 2624000);
-  EXPECT_EQ(set.find("lm_head.weight").shape, (std::vector<int64_t>{2048, 128}));
-  EXPECT_EQ(set.find("model.norm.weight").bytes.size(), 512U);
-  EXPECT_EQ(set.find("model.layers.1.self_attn.k_proj.weight").dtype, DType::f32);
+  EXPECT_EQ(set.stored_bytes(), 2624000);
+  EXPECT_EQ(set.find("lm_head.weight").shape(), (std::vector<int64_t>{2048, 128}));
+  EXPECT_EQ(set.find("model.norm.weight").stored_bytes(), 512);
+  EXPECT_EQ(set.find("model.layers.1.self_attn.k_proj.weight").dtype(), DType::f32);
 }
 
 }  // namespace
