@@ -12,7 +12,7 @@
 #include "base/threads.h"
 #include "compile/phases.h"
 #include "data/batches/synthetic.h"
-#include "plan/fit.h"
+#include "plan/training.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 

@@ -21,12 +21,13 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "compile/phases.h"
+#include "fit/least_recompute.h"
 #include "gpu/profiling_backend.h"
 #include "gpu/same_start.h"
 #include "io/json.h"
 #include "model/locate.h"
-#include "plan/fit.h"
 #include "plan/speed.h"
+#include "plan/training.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -100,30 +101,12 @@ Recipe make_recipe(const Arguments& arguments) {
   return recipe;
 }
 
-// The first of the lists, from the least recomputation to the most, whose plan fits.
-Plan plan_that_fits(Recipe recipe, const ModelSpec& spec, const Device& device, std::string& chosen) {
-  auto plan_with = [&](int64_t full_layers, Recompute rest) {
-    recipe.memory.recompute.assign(static_cast<size_t>(spec.all_layers()), rest);
-    std::fill_n(recipe.memory.recompute.begin(), full_layers, Recompute::full);
-    return plan_training(recipe, spec, device);
-  };
-  Plan plan = plan_with(0, Recompute::none);
-  chosen = "none";
-  if (plan.fits()) {
-    return plan;
+std::string text_of(const std::vector<Recompute>& layers) {
+  if (layers.front() == Recompute::none) {
+    return "none";
   }
-  int64_t low = 0;
-  int64_t high = spec.all_layers();
-  while (low < high) {
-    int64_t middle = (low + high) / 2;
-    if (plan_with(middle, Recompute::selective).fits()) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  chosen = fmt::format("full in {} of {} layers, else selective", low, spec.all_layers());
-  return plan_with(low, Recompute::selective);
+  return fmt::format("full in {} of {} layers, else selective",
+                     std::count(layers.begin(), layers.end(), Recompute::full), layers.size());
 }
 
 Plan make_bench_plan(const Arguments& arguments, Recipe& recipe, const ModelSpec& spec, const Device& device,
@@ -132,7 +115,9 @@ Plan make_bench_plan(const Arguments& arguments, Recipe& recipe, const ModelSpec
       {"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
   chosen = arguments.at("recompute");
   if (chosen == "fit") {
-    return plan_that_fits(recipe, spec, device, chosen);
+    FittedRecipe fitted = with_least_recompute(recipe, spec, device);
+    chosen = text_of(fitted.recipe.memory.recompute);
+    return std::move(fitted.plan);
   }
   recipe.memory.recompute = {policies.at(chosen)};
   return plan_training(recipe, spec, device);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "plan/fit.h"
+#include "plan/training.h"
 
 namespace snug {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "compile/phases.h"
+#include "plan/training.h"
 #include "report/layout.h"
 
 namespace snug {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "fit/alternatives.h"
 #include "model/model_spec.h"
-#include "plan/fit.h"
 #include "plan/plan.h"
 #include "plan/speed.h"
 #include "recipe/recipe.h"

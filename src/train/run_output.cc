@@ -8,8 +8,8 @@
 #include "base/error.h"
 
 #include "io/atomic_file.h"
-#include "plan/fit.h"
 #include "plan/plan_json.h"
+#include "plan/training.h"
 #include "recipe/write.h"
 #include "train/run_files.h"
 

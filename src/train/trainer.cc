@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
-#include "plan/fit.h"
+#include "plan/training.h"
 #include "recipe/scheduler_kwargs.h"
 #include "train/adapter_files.h"
 #include "train/best_evaluation.h"

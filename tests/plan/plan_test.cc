@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "compile/phases.h"
-#include "plan/fit.h"
 #include "plan/plan_json.h"
+#include "plan/training.h"
 #include "support/small_llama.h"
 
 namespace snug {

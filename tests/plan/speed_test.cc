@@ -5,7 +5,7 @@
 
 #include "backend/null/null_backend.h"
 #include "compile/phases.h"
-#include "plan/fit.h"
+#include "plan/training.h"
 #include "support/small_llama.h"
 
 namespace snug {

@@ -13,7 +13,7 @@
 #include "compile/phases.h"
 #include "io/safetensors.h"
 #include "model/locate.h"
-#include "plan/fit.h"
+#include "plan/training.h"
 #include "support/noisy_backend.h"
 #include "support/reference_case.h"
 #include "train/adapter_files.h"

@@ -7,7 +7,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "data/batches/limits.h"
 #include "model/locate.h"
-#include "plan/fit.h"
+#include "plan/training.h"
 #include "support/reference_case.h"
 #include "support/temporary_folder.h"
 #include "train/checkpoint.h"

@@ -1,10 +1,10 @@
-// What is suggested when a plan does not fit, and how evaluation is planned.
-#include "plan/fit.h"
+// What is suggested when a plan does not fit.
+#include "fit/alternatives.h"
 
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "compile/phases.h"
+#include "plan/training.h"
 #include "recipe/parse.h"
 #include "recipe/write.h"
 #include "support/small_llama.h"
@@ -84,40 +84,6 @@ TEST(Fit, WhatChangesNumericsIsOptIn) {
   EXPECT_EQ(alternatives.opt_in.front().settings,
             (std::vector<std::string>{"training.optimizer_states=bf16", "memory.recompute=full"}));
   EXPECT_NE(alternatives.opt_in.front().changes.front().find("bf16"), std::string::npos);
-}
-
-TEST(Evaluation, IsPlannedWhereTheRecipeEvaluates) {
-  CpuBackend backend;
-  Recipe recipe = small_recipe();
-  EXPECT_EQ(plan_training(recipe, small_llama(), backend).phases.size(), 5U);
-  recipe.data.eval_file.clear();
-  EXPECT_EQ(plan_training(recipe, small_llama(), backend).phases.size(), 4U);
-  recipe.data.eval_split = 0.1;
-  EXPECT_EQ(plan_training(recipe, small_llama(), backend).phases.size(), 5U);
-}
-
-TEST(Evaluation, LeftOpenNeverRaisesThePeak) {
-  CpuBackend backend;
-  for (int64_t batch : {1, 2, 8}) {
-    for (Recompute policy : {Recompute::none, Recompute::selective, Recompute::full}) {
-      Recipe recipe = small_recipe();
-      recipe.lora = LoraSection{};
-      recipe.training.per_device_train_batch_size = batch;
-      recipe.training.per_device_eval_batch_size.reset();
-      recipe.memory.recompute = {policy};
-      Plan open = plan_training(recipe, small_llama(), backend);
-      int64_t sequences = evaluation_sequences(open).value();
-      EXPECT_GE(sequences, 1);
-      EXPECT_LE(sequences, 64);
-      recipe.data.eval_file.clear();
-      EXPECT_EQ(open.arena_bytes, plan_training(recipe, small_llama(), backend).arena_bytes);
-      // The next larger size would.
-      recipe.data.eval_file = {"eval.jsonl"};
-      recipe.training.per_device_eval_batch_size = 2 * sequences;
-      EXPECT_TRUE(sequences == 64 ||
-                  plan_training(recipe, small_llama(), backend).device_bytes() > open.device_bytes());
-    }
-  }
 }
 
 }  // namespace

@@ -1,0 +1,52 @@
+// One recipe, one plan.
+#include "plan/training.h"
+
+#include <utility>
+
+#include "compile/phases.h"
+#include "program/names.h"
+
+namespace snug {
+
+std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device) {
+  return recipe.memory.limit_bytes ? recipe.memory.limit_bytes : device.device_total_bytes();
+}
+
+Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                   const LimitsOf& limits) {
+  auto limits_of = [&](const Recipe& one) { return limits ? limits(one) : recipe_limits(one, spec); };
+  RunLimits batches = limits_of(recipe);
+  bool is_open = batches.evaluate && !recipe.training.per_device_eval_batch_size;
+  if (!is_open) {
+    return make_plan(compile_training(recipe, spec, batches), device, memory_limit(recipe, device));
+  }
+  Plan plan = make_plan(compile_training(recipe, spec, {batches.train, std::nullopt}), device,
+                        memory_limit(recipe, device));
+  std::optional<PhasePlan> chosen;
+  for (int64_t sequences = 1; sequences <= kMostEvaluationSequences; sequences *= 2) {
+    Recipe sized = recipe;
+    sized.training.per_device_eval_batch_size = sequences;
+    BatchLimits batch = limits_of(sized).evaluate.value();
+    if (chosen && batch.tokens + batch.source_tokens > kMostEvaluationTokens) {
+      break;
+    }
+    PhasePlan phase = plan_phase(plan, compile_evaluation(recipe, spec, batch), device);
+    if (chosen && phase.device().peak_bytes > plan.device_bytes()) {
+      break;
+    }
+    chosen = std::move(phase);
+  }
+  insert_phase(plan, std::move(*chosen), kSavePhase);
+  return plan;
+}
+
+std::optional<int64_t> evaluation_sequences(const Plan& plan) {
+  for (const PhasePlan& phase : plan.phases) {
+    if (phase.name() == kEvaluatePhase) {
+      return phase.program.buffer(phase.program.find(kOffsets)).dims[0].max - 1;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace snug

@@ -1,0 +1,25 @@
+// The plan of a recipe's run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "compile/batch_limits.h"
+#include "model/model_spec.h"
+#include "plan/plan.h"
+#include "recipe/recipe.h"
+
+namespace snug {
+
+// The limit that applies: the recipe's, else what the device has, if that is known.
+std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device);
+
+// For the batches that `limits` tell, else for any that the recipe allows. Evaluation is a phase where the
+// run evaluates; its batches, if the recipe leaves them open, are the largest that do not raise the peak.
+Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                   const LimitsOf& limits = {});
+
+// The most sequences that an evaluation's batch may have; nothing if the run does not evaluate.
+std::optional<int64_t> evaluation_sequences(const Plan& plan);
+
+}  // namespace snug
