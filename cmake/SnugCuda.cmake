@@ -25,10 +25,8 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 find_package(CUDAToolkit 13 REQUIRED)
 
-# snug_cuda_kernels(<target>): adds the .cu files to it.
-function(snug_cuda_kernels target)
-  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu")
-  target_sources(${target} PRIVATE ${kernels})
+# snug_cuda_targets(<target>): what its .cu files are compiled for.
+function(snug_cuda_targets target)
   set(targets)
   foreach(architecture IN LISTS SNUG_CUDA_ARCHITECTURES)
     string(REGEX REPLACE "-real$" "" capability "${architecture}")
@@ -39,6 +37,13 @@ function(snug_cuda_kernels target)
   endforeach()
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:${targets};--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>")
+endfunction()
+
+# snug_cuda_kernels(<target>): adds the .cu files to it.
+function(snug_cuda_kernels target)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu")
+  target_sources(${target} PRIVATE ${kernels})
+  snug_cuda_targets(${target})
   # Private: the layers above are compiled as without CUDA, and share their compiler cache.
   target_link_libraries(${target} PRIVATE CUDA::cudart_static CUDA::cublasLt ${CMAKE_DL_LIBS})
 endfunction()
@@ -69,4 +74,7 @@ function(snug_cuda_programs)
     target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/bench")
     target_link_libraries(${name} PRIVATE snug_train CUDA::cudart_static CUDA::cublasLt)
   endforeach()
+  add_executable(attention_check "${CMAKE_SOURCE_DIR}/bench/gpu/attention_check.cu")
+  snug_cuda_targets(attention_check)
+  target_link_libraries(attention_check PRIVATE snug_backend CUDA::cudart_static CUDA::cublasLt)
 endfunction()

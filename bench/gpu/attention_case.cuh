@@ -90,8 +90,8 @@ static __global__ void random_kernel(void* data, int64_t count, uint32_t seed, f
   }
 }
 
-// The planned counts are larger than the batch, as in training: rows and sequences are left over, and the
-// rows beyond the batch hold NaN.
+// With spare rows the planned counts are larger than the batch, as in training: rows and sequences are left
+// over, and the rows beyond the batch hold NaN.
 class Setting {
  public:
   Setting(const Problem& problem, AttentionNumber number, int spare_rows)
@@ -184,7 +184,7 @@ class Setting {
     }
     p.queries = tokens_ + spare_rows;
     p.keys = key_tokens_ + spare_rows;
-    p.sequences = static_cast<int64_t>(problem.queries.size()) + 2;
+    p.sequences = static_cast<int64_t>(problem.queries.size()) + (spare_rows > 0 ? 2 : 0);
     p.heads = problem.heads;
     p.kv_heads = problem.kv_heads;
     p.head_dim = problem.head_dim;
@@ -202,7 +202,7 @@ class Setting {
     }
     must(cudaMemcpy(offsets.data, host.data(), host.size() * 4, cudaMemcpyHostToDevice), "cudaMemcpy");
     p.q_offsets = static_cast<const int32_t*>(offsets.data);
-    p.kv_offsets = p.q_offsets + p.sequences + 1;
+    p.kv_offsets = p.q_offsets + problem.queries.size() + 3;
   }
 };
 

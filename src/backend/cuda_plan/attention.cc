@@ -1,6 +1,8 @@
 // Attention: from an op's attributes to the kernels' parameters, and what follows from those.
 #include "backend/cuda_plan/attention.h"
 
+#include <algorithm>
+
 #include "backend/cuda_plan/need_functions.h"
 #include "base/bytes.h"
 #include "program/operands.h"
@@ -69,16 +71,31 @@ const char* find_unsupported_attention(const AttentionParameters& p) {
   return "";
 }
 
-int64_t attention_rows_bytes(const AttentionParameters& p) {
-  return align_up(p.queries * p.heads * 2 * static_cast<int64_t>(sizeof(float)));
+AttentionWorkspace attention_workspace(const AttentionParameters& p) {
+  AttentionWorkspace workspace;
+  auto place = [&](int64_t bytes) {
+    int64_t at = workspace.bytes;
+    workspace.bytes += align_up(bytes);
+    return at;
+  };
+  place(p.queries * p.heads * 2 * int64_t{sizeof(float)});
+  int64_t key_tiles = tile_slots(p.keys, p.sequences, kGradientKeys);
+  if (p.buckets > 0) {
+    int64_t tiles = std::max(tile_slots(p.queries, p.sequences, kSmallestQueryTile), key_tiles);
+    workspace.bias_at = place(tiles * p.heads * p.buckets * 4);
+  }
+  if (p.number != AttentionNumber::f32 && p.head_dim <= 128 && p.dropout == 0) {
+    int64_t query_tiles = tile_slots(p.queries, p.sequences, gradient_queries(p.head_dim));
+    workspace.turns_at = place(query_tiles * p.heads * 4);
+    workspace.key_tiles_at = place(key_tiles * 8);
+    int64_t rows = tile_slots(p.queries, p.sequences, kGradientSumRows) * kGradientSumRows;
+    workspace.dq_at = place(rows * p.heads * gradient_head_dim(p.head_dim) * 4);
+  }
+  return workspace;
 }
 
 int64_t attention_backward_workspace_bytes(const AttentionParameters& p) {
-  int64_t bytes = attention_rows_bytes(p);
-  if (p.buckets > 0) {
-    bytes += align_up(tile_slots(p.queries, p.sequences, kSmallestQueryTile) * p.heads * p.buckets * 4);
-  }
-  return bytes;
+  return attention_workspace(p).bytes;
 }
 
 int64_t attention_backward_workspace(const Program& program, const Op& op) {

@@ -89,10 +89,28 @@ constexpr int64_t tile_slots(int64_t total_rows, int64_t sequences, int64_t rows
   return total_rows / rows + sequences;
 }
 
+// Tiles of the gradient in one pass (backend/cuda/attention/hopper_gradient.cu). Its sums of dq are kept by
+// slots of 8 queries, so that the many short sequences of a pack waste little.
+inline constexpr int kGradientKeys = 128;
+inline constexpr int kGradientSumRows = 8;
+constexpr int gradient_head_dim(int head_dim) {
+  return head_dim <= 64 ? 64 : 128;
+}
+constexpr int gradient_queries(int head_dim) {
+  return head_dim <= 64 ? 128 : 64;
+}
+
+// Where the parts of the backward pass's scratch memory begin, in bytes. First two floats a query and head.
+struct AttentionWorkspace {
+  int64_t bias_at = 0;       // partials of the bias's gradient
+  int64_t turns_at = 0;      // int32 [heads, query tiles]: how many key tiles have added to dq
+  int64_t key_tiles_at = 0;  // int32 [key tile slots, 2]: sequence and tile, in the order of work
+  int64_t dq_at = 0;         // fp32 [heads, slots of queries, 8 * padded head_dim]
+  int64_t bytes = 0;
+};
+AttentionWorkspace attention_workspace(const AttentionParameters& parameters);
+
 // Scratch bytes at the planned counts; forward needs none.
 int64_t attention_backward_workspace_bytes(const AttentionParameters& parameters);
-
-// Of these, what comes first: two floats a query and head. Partials of the bias's gradient follow.
-int64_t attention_rows_bytes(const AttentionParameters& parameters);
 
 }  // namespace snug::cuda

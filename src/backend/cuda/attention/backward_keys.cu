@@ -101,7 +101,7 @@ __device__ inline void run(const KeyWalk<T, Shape>& walk, unsigned char* shared)
     Sums<1, kBlocks> weights;
     multiply_rows<T, Shape::kKeys, Shape::kHeadDim, 1, kBlocks>(weights, k_tile, row, q_tile);
     ScoreBlock block{work.first + row, walk.first(step) + work.shift, work.keys};
-    float factor = finish_scores<true, 1, kBlocks>(a, weights, block, bias);
+    float factor = finish_scores<true, true, 1, kBlocks>(a, weights, block, bias);
     make_weights_of_columns<kBlocks>(weights, rows, factor);
     [[maybe_unused]] uint32_t kept = 0;
     if constexpr (Shape::kDropout) {

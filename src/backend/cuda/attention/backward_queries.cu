@@ -4,7 +4,7 @@
 //   p = exp(scale * q k^T + bias - lse), dscores = p * (do v^T - sum(o * do)), dq += scale * dscores k, and
 //   dbias += dscores; with dropout, do v^T is masked. Sums are fp32, in registers. Keys and their gradients
 //   belong to another kernel
-// (attention_backward_keys.cu), which makes the scores again: the price of sums without atomics.
+// (backward_keys.cu), which makes the scores again: the price of sums without atomics.
 #include "backend/cuda/attention/bias_gradient.cuh"
 #include "backend/cuda/attention/dropout.cuh"
 #include "backend/cuda/attention/gradient.cuh"
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   constexpr int kBlocks = Shape::kKeys / 8;
   Work work;
   if (!find_query_work(a, Shape::kQueries, work)) {
-    clear_bias_partial(a, work);
+    clear_bias_partial(a, work.slot, work.head);
     return;
   }
   int thread = static_cast<int>(threadIdx.x);
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
     multiply_rows<T, Shape::kQueries, Shape::kHeadDim, 1, kBlocks>(dweights, do_tile, row,
                                                                    k_tile + Shape::kKeyBytes);
     ScoreBlock block{first, work.first + row + work.shift, work.keys};
-    float factor = finish_scores<false, 1, kBlocks>(a, scores, block, bias);
+    float factor = finish_scores<false, true, 1, kBlocks>(a, scores, block, bias);
     make_weights_of_rows<kBlocks>(scores, rows, factor);
     if constexpr (Shape::kDropout) {
       WeightMask mask(a);
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
     }
     make_dscores_of_rows<kBlocks>(scores, dweights, rows);
     if (a.p.dbias != nullptr) {
-      dbias.add(a, scores[0], block, thread);
+      dbias.template add<false>(a, scores[0], block, thread);
     }
     add_weighted_rows<T, 1, kBlocks, Shape::kHeadDim / 8>(dq, scores, k_tile);
     __syncthreads();
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
                                  a.p.dq_stride, count - row, a.p.head_dim, make_float2(a.p.scale, a.p.scale));
   if (a.p.dbias != nullptr) {
     __syncthreads();
-    dbias.finish(a, bias_partial(a, work), thread);
+    dbias.finish(a, bias_partial(a, work.slot, work.head), thread);
   }
 }
 

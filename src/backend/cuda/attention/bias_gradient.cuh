@@ -29,12 +29,13 @@ struct BiasGradient {
     row = table;
   }
 
-  // A warp's scores of 16 queries (rows) and 8 * kBlocks keys (columns). Far away, all share a bucket;
-  // nearer, the lanes' parts of a diagonal are in few buckets, often in one.
-  template <int kBlocks>
+  // A warp's scores of 16 queries (rows) and 8 * kBlocks keys (columns), or the other way round. Far away,
+  // all share a bucket; nearer, the lanes' parts of a diagonal are in few buckets, often in one.
+  template <bool kRowsAreKeys, int kBlocks>
   __device__ void add(const AttentionArguments& a, const float (&dscores)[kBlocks][4],
                       const ScoreBlock& block, int thread) {
-    int far = far_entry(a, block, 16, 8 * kBlocks);
+    constexpr int kColumnStep = kRowsAreKeys ? -1 : 1;
+    int far = far_entry(a, block, kRowsAreKeys ? 8 * kBlocks : 16, kRowsAreKeys ? 16 : 8 * kBlocks);
     if (far >= 0) {
       float sum = 0;
 #pragma unroll
@@ -45,15 +46,15 @@ struct BiasGradient {
       return;
     }
     const int32_t* middle = row + bias_reach(a.p) + block.first_key - block.query_position;
-    const int32_t* mine = row + bias_reach(a.p) + first_relative_position<false>(block);
+    const int32_t* mine = row + bias_reach(a.p) + first_relative_position<kRowsAreKeys>(block);
     int shared_row = -1;
     float shared_sum = 0;
 #pragma unroll
     for (int d = -1; d < kBlocks; ++d) {
       float2 both = diagonal<kBlocks>(dscores, d);
-      int lowest = middle[8 * d - 7];
-      if (lowest != middle[8 * d + 7]) {
-        add_pair(mine[8 * d] + thread, mine[8 * d + 1] + thread, both);
+      int lowest = middle[8 * kColumnStep * d - 7];
+      if (lowest != middle[8 * kColumnStep * d + 7]) {
+        add_pair(mine[8 * kColumnStep * d] + thread, mine[kColumnStep * (8 * d + 1)] + thread, both);
         continue;
       }
       if (lowest != shared_row && shared_row >= 0) {
@@ -68,9 +69,9 @@ struct BiasGradient {
     }
   }
 
-  // The lane's scores at relative positions 8 * d and 8 * d + 1 from its first one: of column block d in its
-  // upper row, and of the next block in its lower row. Over all lanes the positions are 8 * d - 7 to 8 * d +
-  // 7 from the block's corner.
+  // The lane's scores 8 * d and 8 * d + 1 columns from its first one: of column block d in its upper row, and
+  // of the next block in its lower row. Over all lanes the relative positions are 8 * d - 7 to 8 * d + 7 from
+  // the block's corner, the other way round if rows are keys.
   template <int kBlocks>
   static __device__ float2 diagonal(const float (&dscores)[kBlocks][4], int d) {
     float2 both = make_float2(0, 0);
@@ -117,15 +118,15 @@ struct BiasGradient {
   }
 };
 
-// Where the partial sums of one query tile and head belong.
-__device__ inline float* bias_partial(const AttentionArguments& a, const Work& work) {
-  return a.bias_partials + (static_cast<int64_t>(work.slot) * a.p.heads + work.head) * a.p.buckets;
+// Where the partial sums of one tile and head belong.
+__device__ inline float* bias_partial(const AttentionArguments& a, int slot, int head) {
+  return a.bias_partials + (static_cast<int64_t>(slot) * a.p.heads + head) * a.p.buckets;
 }
 
-// For a slot without queries.
-__device__ inline void clear_bias_partial(const AttentionArguments& a, const Work& work) {
+// For a slot without a tile.
+__device__ inline void clear_bias_partial(const AttentionArguments& a, int slot, int head) {
   if (a.p.dbias != nullptr && static_cast<int>(threadIdx.x) < a.p.buckets) {
-    bias_partial(a, work)[threadIdx.x] = 0;
+    bias_partial(a, slot, head)[threadIdx.x] = 0;
   }
 }
 

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
     multiply_rows<T, Shape::kQueries, Shape::kHeadDim, Shape::kRowTiles, Shape::kKeys / 8>(scores, q_tile,
                                                                                            row, k_tile);
     ScoreBlock block{first, work.first + row + work.shift, work.keys};
-    float factor = finish_scores<false, Shape::kRowTiles, Shape::kKeys / 8>(a, scores, block, bias);
+    float factor = finish_scores<false, true, Shape::kRowTiles, Shape::kKeys / 8>(a, scores, block, bias);
     wait_copies<0>();
     __syncthreads();  // the values are here, and all warps are done with the keys
     if (first + Shape::kKeys < keys.last) {

@@ -72,6 +72,7 @@ __device__ inline bool has_completed(uint32_t barrier, int parity) {
       : "memory");
   return done != 0;
 }
+// Until the phase of this parity is over: it has to be the present one or the one before.
 __device__ inline void wait_barrier(uint32_t barrier, int parity) {
   while (!has_completed(barrier, parity)) {
   }
@@ -116,6 +117,23 @@ __device__ inline float4 read_cluster(uint32_t address, int rank) {
       : "memory");
   return value;
 }
+
+// Left operands [16, 16 * kSteps] of a warp to rows [row, row + 16) of a tile.
+template <int kRows, int kSteps>
+__device__ inline void store_lefts(const uint32_t (&a)[kSteps][4], uint32_t tile, int row) {
+  int lane = static_cast<int>(threadIdx.x & 31);
+  uint32_t first = tile + chunk_offset<kRows>(row + (lane & 15), lane >> 4);
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    // chunk_offset of two chunks further, as tiles begin at multiples of 128 bytes
+    uint32_t to =
+        (first ^ static_cast<uint32_t>((step & 3) << 5)) + static_cast<uint32_t>((step >> 2) * kRows * 128);
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(to),
+                 "r"(a[step][0]), "r"(a[step][1]), "r"(a[step][2]), "r"(a[step][3])
+                 : "memory");
+  }
+}
+
 __device__ inline void sync_block() {
   asm volatile("bar.sync 0;\n" ::: "memory");
 }
@@ -129,17 +147,18 @@ __device__ inline void grow_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
 }
 
-// A ring of tiles: `full` completes when a tile is there, `empty` when all warps are done with it.
+// A ring of tiles: `full` completes when a tile is there, which `announcements` say, `empty` when all warps
+// are done with it.
 template <int kStages>
 struct Ring {
   uint32_t full = 0;  // [kStages] barriers of 8 bytes; `empty` follows
   static constexpr int kBytes = kStages * 16;
 
-  __device__ void start(uint32_t memory) {
+  __device__ void start(uint32_t memory, int announcements = kGroupThreads) {
     full = memory;
     if (threadIdx.x == 0) {
       for (int i = 0; i < kStages; ++i) {
-        start_barrier(full + 8 * i, kGroupThreads);
+        start_barrier(full + 8 * i, announcements);
         start_barrier(full + 8 * (kStages + i), kWorkingGroups * 4);
       }
     }
@@ -148,8 +167,9 @@ struct Ring {
   __device__ uint32_t empty_of(int tile) const { return full + 8 * (kStages + tile % kStages); }
 
   __device__ void wait_full(int tile) const { wait_barrier(full_of(tile), tile / kStages & 1); }
-  // Once per warp, after its products have read the tile.
+  // Once per warp, after its products and all of its lanes have read the tile.
   __device__ void release(int tile) const {
+    __syncwarp();
     if ((threadIdx.x & 31) == 0) {
       arrive(empty_of(tile));
     }
@@ -258,6 +278,24 @@ __device__ inline void product_of_rows(float (&d)[8][4], uint64_t a, uint64_t b,
 }
 #undef SNUG_PRODUCT_OF_ROWS64
 
+// d[64, 64] (+)= a[16, 64]^T b[16, 64], both in shared memory.
+#define SNUG_PRODUCT_OF_COLUMNS64(type)                                             \
+  asm volatile(                                                                     \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                                  \
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" SNUG_NAMES32 \
+      "}, %32, %33, p, 1, 1, 1, 1;\n}\n"                                            \
+      : SNUG_SUMS8(d, 0)                                                            \
+      : "l"(a), "l"(b), "r"(add))
+template <typename T>
+__device__ inline void product_of_columns(float (&d)[8][4], uint64_t a, uint64_t b, int add) {
+  if constexpr (std::is_same_v<T, __half>) {
+    SNUG_PRODUCT_OF_COLUMNS64("f16");
+  } else {
+    SNUG_PRODUCT_OF_COLUMNS64("bf16");
+  }
+}
+#undef SNUG_PRODUCT_OF_COLUMNS64
+
 // d[64, 64] += a[64, 16] b[16, 64], a in registers, b in shared memory.
 #define SNUG_PRODUCT_WITH_COLUMNS64(type)                                                    \
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" SNUG_NAMES32 \
@@ -321,12 +359,13 @@ __device__ inline void start_product_of_rows(float (&sums)[1][kBlocks][4], uint3
   commit_products();
 }
 
-// Starts sums[64, 8 * kBlocks] += weights[64, 16 * kSteps] tile[16 * kSteps, 8 * kBlocks].
-template <typename T, int kSteps, int kBlocks>
+// Starts sums[64, 8 * kBlocks] += weights[64, 16 * kSteps] tile[16 * kSteps, 8 * kBlocks], or the part of it
+// from 16 * kFirst to 16 * kLast deep.
+template <typename T, int kFirst = 0, int kLast = -1, int kSteps, int kBlocks>
 __device__ inline void start_weighted_rows(float (&sums)[1][kBlocks][4], const uint32_t (&weights)[kSteps][4],
                                            uint32_t tile) {
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = kFirst; step < (kLast < 0 ? kSteps : kLast); ++step) {
     product_with_columns<T>(sums[0], weights[step], describe_columns<16 * kSteps>(tile, step));
   }
   commit_products();

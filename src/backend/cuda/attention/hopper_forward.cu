@@ -1,4 +1,4 @@
-// Attention forward on Hopper: as in attention_forward.cu, with warpgroups that read their operands from
+// Attention forward on Hopper: as in forward.cu, with warpgroups that read their operands from
 // shared memory. A block takes 128 queries of one head. One warpgroup fetches tiles of 128 keys and values
 // into rings; two work, 64 queries each, at their own pace, so that one's exponentials meet the other's
 // products. Within a group, the scores of the next tile are asked for before the output of this one, whose
@@ -138,7 +138,7 @@ __device__ inline void attend(const ForwardBlock<Shape>& block, const float* bia
   clear<1, kWidth>(output);
   auto soften = [&](int tile) {
     ScoreBlock place{block.first_key(tile), query + work.shift, work.keys};
-    float factor = finish_scores<false, 1, kKeyBlocks>(a, scores, place, bias);
+    float factor = finish_scores<false, true, 1, kKeyBlocks>(a, scores, place, bias);
     advance_softmax<kKeyBlocks>(scores[0], maximum, sum, correction, factor);
   };
   if (block.tiles > 0) {

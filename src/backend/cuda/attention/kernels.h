@@ -1,4 +1,4 @@
-// Attention's kernels by kind of card, behind the launchers of attention_launch.h.
+// Attention's kernels by kind of card, behind the launchers of launch.h.
 #pragma once
 
 #include <type_traits>
@@ -21,8 +21,7 @@ cudaError_t tensor_core_backward_keys(const AttentionArguments& a, int64_t share
 
 // Hopper only, head sizes up to 128. False: not for this card or this head; nothing was launched.
 bool hopper_forward(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
-bool hopper_backward_queries(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
-bool hopper_backward_keys(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
+bool hopper_backward(AttentionArguments a, cudaStream_t stream, cudaError_t& status);
 
 // Calls launch(T{}, dropout) with the type of half-precision numbers and whether weights are dropped, as a
 // constant.
@@ -33,6 +32,16 @@ cudaError_t for_half_precision(const AttentionArguments& a, const Launch& launch
   };
   return a.p.number == AttentionNumber::f16 ? with_type(__half{}) : with_type(__nv_bfloat16{});
 }
+
+// What the gradients start from: AttentionArguments::rows; for the gradient in one pass also turns and
+// key_tiles.
+cudaError_t make_rows(const AttentionArguments& a, bool one_pass, cudaStream_t stream);
+
+// dq = scale * dq_sums, rounded.
+cudaError_t round_query_gradient(const AttentionArguments& a, cudaStream_t stream);
+
+// The code that runs on this card, in any of attention's kernels.
+cudaError_t attributes_of_built_code(cudaFuncAttributes& attributes);
 
 // dbias[buckets, heads] += the sum of `tiles` partials [tiles, heads, buckets], in order.
 cudaError_t reduce_bias_gradient(const AttentionArguments& a, int64_t tiles, cudaStream_t stream);
@@ -45,9 +54,9 @@ struct LaunchShape {
   int cluster = 1;  // blocks in a row that can read each other's shared memory (Hopper)
 };
 
-template <typename Kernel>
+template <typename Kernel, typename... More>
 cudaError_t launch_attention(Kernel kernel, const AttentionArguments& a, const LaunchShape& shape,
-                             cudaStream_t stream) {
+                             cudaStream_t stream, const More&... more) {
   cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
   if (status != cudaSuccess) {
@@ -65,7 +74,7 @@ cudaError_t launch_attention(Kernel kernel, const AttentionArguments& a, const L
   cluster.val.clusterDim.z = 1;
   config.attrs = &cluster;
   config.numAttrs = shape.cluster > 1 ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, a);
+  return cudaLaunchKernelEx(&config, kernel, a, more...);
 }
 
 }  // namespace snug::cuda

@@ -1,4 +1,4 @@
-// Attention's launchers: checks, the choice of kernels, and the small kernels around them.
+// Attention's launchers: checks and the choice of kernels.
 #include <algorithm>
 #include <cmath>
 
@@ -38,81 +38,22 @@ AttentionArguments make_arguments(const AttentionParameters& p) {
     a.keep_limit = static_cast<uint32_t>(std::ceil(p.dropout * 0x1p24F)) << 8;
     a.kept_scale = kept_scale(p.dropout);
   }
+  AttentionWorkspace parts = attention_workspace(p);
+  auto* workspace = static_cast<std::byte*>(p.workspace);
   a.rows = static_cast<float2*>(p.workspace);
-  a.bias_partials = reinterpret_cast<float*>(static_cast<std::byte*>(p.workspace) + attention_rows_bytes(p));
+  a.bias_partials = reinterpret_cast<float*>(workspace + parts.bias_at);
+  if (parts.dq_at > 0) {
+    a.turns = reinterpret_cast<int32_t*>(workspace + parts.turns_at);
+    a.key_tiles = reinterpret_cast<int2*>(workspace + parts.key_tiles_at);
+    a.dq_sums = reinterpret_cast<float*>(workspace + parts.dq_at);
+    a.query_tiles = static_cast<int>(tile_slots(p.queries, p.sequences, gradient_queries(p.head_dim)));
+    a.sum_slots = static_cast<int>(tile_slots(p.queries, p.sequences, kGradientSumRows));
+  }
   return a;
 }
 
 bool is_aligned(const void* pointer, uintptr_t bytes) {
   return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
-// rows[head, t] = (lse * log2(e), sum(o * do)), 8 threads a row and head. A query without keys gets +inf, so
-// that its weights become zero.
-template <typename T>
-__global__ void rows_kernel(const __grid_constant__ AttentionArguments a) {
-  int64_t item = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 8;
-  int part = static_cast<int>(threadIdx.x) % 8;
-  bool inside = item < a.p.queries * a.p.heads && item / a.p.heads < a.p.q_offsets[a.p.sequences];
-  float sum = 0;
-  if (inside) {
-    const T* o = static_cast<const T*>(a.p.o) + item * a.p.head_dim;
-    const T* dout = static_cast<const T*>(a.p.dout) + item * a.p.head_dim;
-    if (sizeof(T) == 2 && reinterpret_cast<uintptr_t>(o) % 16 == 0 &&
-        reinterpret_cast<uintptr_t>(dout) % 16 == 0 && a.p.head_dim % 8 == 0) {
-      for (int i = part * 8; i < a.p.head_dim; i += 64) {
-        uint4 left = *reinterpret_cast<const uint4*>(o + i);
-        uint4 right = *reinterpret_cast<const uint4*>(dout + i);
-        for (int e = 0; e < 8; ++e) {
-          sum = fmaf(as_float(reinterpret_cast<const T*>(&left)[e]),
-                     as_float(reinterpret_cast<const T*>(&right)[e]), sum);
-        }
-      }
-    } else {
-      for (int i = part; i < a.p.head_dim; i += 8) {
-        sum = fmaf(as_float(o[i]), as_float(dout[i]), sum);
-      }
-    }
-  }
-  for (int step = 1; step < 8; step *= 2) {
-    sum += __shfl_xor_sync(0xffffffffU, sum, step);
-  }
-  if (inside && part == 0) {
-    float lse = a.p.lse[item];
-    a.rows[item % a.p.heads * a.p.queries + item / a.p.heads] = {lse == -INFINITY ? INFINITY : lse * kLog2E,
-                                                                 sum};
-  }
-}
-
-// One warp a bucket and head; lane l adds tiles l, l + 32, ..., then the lanes are added in order.
-template <typename T>
-__global__ void bias_kernel(const __grid_constant__ AttentionArguments a, int64_t tiles) {
-  int bucket = static_cast<int>(blockIdx.x) / a.p.heads;
-  int head = static_cast<int>(blockIdx.x) % a.p.heads;
-  float sum = 0;
-  for (int64_t tile = threadIdx.x; tile < tiles; tile += 32) {
-    sum += a.bias_partials[(tile * a.p.heads + head) * a.p.buckets + bucket];
-  }
-  for (int step = 16; step > 0; step /= 2) {
-    sum += __shfl_xor_sync(0xffffffffU, sum, step);
-  }
-  if (threadIdx.x == 0) {
-    T* to = static_cast<T*>(a.p.dbias) + bucket * a.p.heads + head;
-    *to = from_float<T>(as_float(*to) + sum);
-  }
-}
-
-cudaError_t make_rows(const AttentionArguments& a, cudaStream_t stream) {
-  constexpr unsigned kThreads = 256;
-  auto blocks = static_cast<unsigned>((a.p.queries * a.p.heads * 8 + kThreads - 1) / kThreads);
-  if (a.p.number == AttentionNumber::f32) {
-    rows_kernel<float><<<blocks, kThreads, 0, stream>>>(a);
-  } else if (a.p.number == AttentionNumber::f16) {
-    rows_kernel<__half><<<blocks, kThreads, 0, stream>>>(a);
-  } else {
-    rows_kernel<__nv_bfloat16><<<blocks, kThreads, 0, stream>>>(a);
-  }
-  return cudaGetLastError();
 }
 
 struct Card {
@@ -131,7 +72,7 @@ Card find_card(const AttentionParameters& p) {
   }
   cudaFuncAttributes attributes{};
   if (card.status == cudaSuccess) {
-    card.status = cudaFuncGetAttributes(&attributes, rows_kernel<float>);
+    card.status = attributes_of_built_code(attributes);
   }
   card.has_bf16 = attributes.ptxVersion >= 80;
   if (p.shared_limit_bytes > 0) {
@@ -160,18 +101,6 @@ bool may_use_hopper(const AttentionParameters& p) {
 
 }  // namespace
 
-cudaError_t reduce_bias_gradient(const AttentionArguments& a, int64_t tiles, cudaStream_t stream) {
-  auto blocks = static_cast<unsigned>(a.p.buckets * a.p.heads);
-  if (a.p.dbias_is_f32 || a.p.number == AttentionNumber::f32) {
-    bias_kernel<float><<<blocks, 32, 0, stream>>>(a, tiles);
-  } else if (a.p.number == AttentionNumber::f16) {
-    bias_kernel<__half><<<blocks, 32, 0, stream>>>(a, tiles);
-  } else {
-    bias_kernel<__nv_bfloat16><<<blocks, 32, 0, stream>>>(a, tiles);
-  }
-  return cudaGetLastError();
-}
-
 cudaError_t attention_forward(const AttentionParameters& p, cudaStream_t stream) {
   Card card = find_card(p);
   if (card.status != cudaSuccess) {
@@ -195,13 +124,16 @@ cudaError_t attention_backward(const AttentionParameters& p, cudaStream_t stream
   }
   AttentionArguments a = make_arguments(p);
   bool tensor_cores = fits_tensor_cores(p, card);
-  bool hopper = tensor_cores && may_use_hopper(p);
-  cudaError_t status = make_rows(a, stream);
-  if (status == cudaSuccess && p.dq != nullptr && !(hopper && hopper_backward_queries(a, stream, status))) {
+  cudaError_t status = cudaSuccess;
+  if (tensor_cores && may_use_hopper(p) && hopper_backward(a, stream, status)) {
+    return status;
+  }
+  status = make_rows(a, false, stream);
+  if (status == cudaSuccess && p.dq != nullptr) {
     status = tensor_cores ? tensor_core_backward_queries(a, card.shared_limit_bytes, stream)
                           : plain_backward_queries(a, stream);
   }
-  if (status == cudaSuccess && p.dk != nullptr && !(hopper && hopper_backward_keys(a, stream, status))) {
+  if (status == cudaSuccess && p.dk != nullptr) {
     status = tensor_cores ? tensor_core_backward_keys(a, card.shared_limit_bytes, stream)
                           : plain_backward_keys(a, stream);
   }

@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kThreads) queries_kernel(const __grid_constant
   extern __shared__ __align__(16) float plain_shared[];
   Work work;
   if (!find_query_work(a, kOwned, work)) {
-    clear_bias_partial(a, work);
+    clear_bias_partial(a, work.slot, work.head);
     return;
   }
   int thread = static_cast<int>(threadIdx.x);
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kThreads) queries_kernel(const __grid_constant
   }
   if (a.p.dbias != nullptr) {
     __syncthreads();
-    dbias.finish(a, bias_partial(a, work), thread);
+    dbias.finish(a, bias_partial(a, work.slot, work.head), thread);
   }
 }
 

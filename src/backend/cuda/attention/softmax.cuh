@@ -1,5 +1,5 @@
 // The arithmetic between attention's two products, on the sums a warp holds in registers: bias and mask, and
-// the running softmax. The lane's rows and columns are those of multiply_add (attention_tiles.cuh); Hopper's
+// the running softmax. The lane's rows and columns are those of multiply_add (tiles.cuh); Hopper's
 // products lay out their sums alike.
 #pragma once
 
@@ -101,29 +101,28 @@ __device__ inline void add_bias(const AttentionArguments& a, float (&scores)[kRo
 
 // Adds the bias and puts -inf where the query does not see the key. Returns what a score is to be multiplied
 // with to be a power of two: the bias needs it done here.
-template <bool kRowsAreKeys, int kRowTiles, int kBlocks>
+template <bool kRowsAreKeys, bool kMayHaveBias, int kRowTiles, int kBlocks>
 __device__ inline float finish_scores(const AttentionArguments& a, float (&scores)[kRowTiles][kBlocks][4],
                                       const ScoreBlock& block, const float* bias) {
-  if (a.p.bias != nullptr) {
+  if (kMayHaveBias && a.p.bias != nullptr) {
     add_bias<kRowsAreKeys, kRowTiles, kBlocks>(a, scores, block, bias);
   }
   constexpr int kRows = 16 * kRowTiles;
   constexpr int kColumns = 8 * kBlocks;
   if (needs_mask(a, block, kRowsAreKeys ? kColumns : kRows, kRowsAreKeys ? kRows : kColumns)) {
     int relative = first_relative_position<kRowsAreKeys>(block);
-    // Rows of keys that the sequence does not have are not stored, so that only columns need the check.
-    int keys_left =
-        kRowsAreKeys ? kColumns : block.keys - block.first_key - 2 * static_cast<int>(threadIdx.x & 3);
+    int lane = static_cast<int>(threadIdx.x & 31);
+    int keys_left = block.keys - block.first_key - (kRowsAreKeys ? lane >> 2 : 2 * (lane & 3));
 #pragma unroll
     for (int i = 0; i < kRowTiles * kBlocks * 4; ++i) {
       float& score = scores[i / (kBlocks * 4)][i / 4 % kBlocks][i % 4];
       int position = relative + relative_position<kRowsAreKeys>(i / (kBlocks * 4), i / 4 % kBlocks, i % 4);
-      bool seen =
-          8 * (i / 4 % kBlocks) + (i & 1) < keys_left && position >= a.lowest && position <= a.highest;
+      int key = kRowsAreKeys ? 16 * (i / (kBlocks * 4)) + 8 * (i % 4 >> 1) : 8 * (i / 4 % kBlocks) + (i & 1);
+      bool seen = key < keys_left && position >= a.lowest && position <= a.highest;
       score = seen ? score : -INFINITY;
     }
   }
-  return a.p.bias != nullptr ? 1.0F : a.scale_log2;
+  return kMayHaveBias && a.p.bias != nullptr ? 1.0F : a.scale_log2;
 }
 
 // scores become 2^(factor * score - maximum); maximum and sum of both rows advance, and correction is what

@@ -250,25 +250,63 @@ __device__ inline void add_weighted_rows(Sums<kRowTiles, kBlocks>& sums,
   }
 }
 
+// Word i of lane l becomes word l of lane i, among four lanes.
+__device__ inline void transpose(uint32_t (&words)[4]) {
+  int lane = static_cast<int>(threadIdx.x);
+#pragma unroll
+  for (int step = 1; step <= 2; step *= 2) {
+    bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & step) == 0) {
+        uint32_t got = __shfl_xor_sync(0xffffffffU, upper ? words[i] : words[i + step], step);
+        (upper ? words[i] : words[i + step]) = got;
+      }
+    }
+  }
+}
+
+// Whether rows begin at multiples of 16 bytes.
+inline __host__ __device__ bool are_wide(const void* data, int64_t stride) {
+  return (reinterpret_cast<uintptr_t>(data) | static_cast<uintptr_t>(stride * 2)) % 16 == 0;
+}
+
+// Four words of each of four lanes, which hold 2 columns of 8 in turn, to a row: 8 columns of the n-th word.
+template <typename T>
+__device__ inline void store_words(uint32_t (&words)[4], T* row, int first_column, int columns, bool wide) {
+  transpose(words);
+  int column = first_column + 8 * static_cast<int>(threadIdx.x & 3);
+  if (row == nullptr || column >= columns) {
+    return;
+  }
+  if (wide) {
+    *reinterpret_cast<uint4*>(row + column) = make_uint4(words[0], words[1], words[2], words[3]);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    reinterpret_cast<uint32_t*>(row + column)[i] = words[i];
+  }
+}
+
 // Writes sums[16, kColumns] * factor per row half to two rows (lane / 4 and 8 further) of a row-major matrix.
 template <typename T, int kColumns>
 __device__ inline void store_rows(const float (&sums)[kColumns / 8][4], void* data, int64_t stride,
                                   int rows_left, int head_dim, float2 factors) {
-  int lane = static_cast<int>(threadIdx.x & 31);
-  int row = lane >> 2;
+  int row = static_cast<int>(threadIdx.x & 31) >> 2;
+  bool wide = are_wide(data, stride);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    if (row + 8 * half >= rows_left) {
-      continue;
-    }
-    T* to = static_cast<T*>(data) + (row + 8 * half) * stride + 2 * (lane & 3);
+    T* to = row + 8 * half < rows_left ? static_cast<T*>(data) + (row + 8 * half) * stride : nullptr;
     float factor = half == 0 ? factors.x : factors.y;
 #pragma unroll
-    for (int n = 0; n < kColumns / 8; ++n) {
-      if (8 * n < head_dim) {
-        *reinterpret_cast<uint32_t*>(to + 8 * n) =
-            pack<T>(sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor);
+    for (int n = 0; n < kColumns / 8; n += 4) {
+      uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[i] = pack<T>(sums[n + i][2 * half] * factor, sums[n + i][2 * half + 1] * factor);
       }
+      store_words<T>(words, to, 8 * n, head_dim, wide);
     }
   }
 }

@@ -29,6 +29,15 @@ struct AttentionArguments {
   float* bias_partials = nullptr;  // [query tiles, heads, buckets]
   int bias_tiles = 0;
 
+  // The gradient in one pass; null: not used.
+  int32_t* turns = nullptr;   // [heads, query_tiles]: key tiles that have added to dq_sums
+  int2* key_tiles = nullptr;  // [tile slots]: sequence and tile, in the order of work; -1: none
+  float* dq_sums = nullptr;   // [heads, sum_slots, 8 * padded head_dim]
+  int query_tiles = 0;        // slots
+  int sum_slots = 0;          // of kGradientSumRows queries
+  int batch_sequences = 1;    // whose tiles are worked on together
+  int block_heads = 1;        // query heads that one block of a cluster takes
+
   uint32_t keep_limit = 0;  // a weight is kept if its random word is at least this
   float kept_scale = 1;
 };

@@ -1,0 +1,242 @@
+// What lies around the working groups of attention's gradient on Hopper (hopper_gradient.cu): the shape of a
+// block, its walk over the queries, the warp that fetches them and those that take dq away.
+#pragma once
+
+#include "backend/cuda/attention/copy_engine.cuh"
+#include "backend/cuda/attention/hopper.cuh"
+
+namespace snug::cuda {
+
+inline constexpr int kFetchingThreads = 32;
+inline constexpr int kWriters = 2;  // warps after the fetching one
+
+template <int kHeadDimension, bool kHasBias>
+struct HopperGradientShape : RegisterSplit<24, 240> {
+  static constexpr int kHeadDim = kHeadDimension;  // padded
+  static constexpr bool kBias = kHasBias;
+  static constexpr int kGroupKeys = 64;
+  static constexpr int kKeys = kGroupKeys * kWorkingGroups;
+  static_assert(kKeys == kGradientKeys);
+  static constexpr int kQueries = gradient_queries(kHeadDim);
+  static constexpr int kStages = 2;
+  // Scores are made of so many queries at a time: a part.
+  static constexpr int kPartQueries = 64;
+  static constexpr int kParts = kQueries / kPartQueries;
+  static constexpr int kPartBytes = kPartQueries * 128;  // from part to part, in the first panel
+  // dq of a tile [kQueries, kHeadDim] is shared out by columns or by queries, 64 of either to a group.
+  static constexpr bool kShareColumns = kHeadDim == 128;
+  static_assert(kQueries * kHeadDim == 64 * 64 * kWorkingGroups);
+  static constexpr int kGroupBytes = kGroupKeys * kHeadDim * 2;
+  static constexpr int kQueryBytes = kQueries * kHeadDim * 2;
+  // Per group keys and values; the ring of queries and output gradients; dscores^T; dq; the ring of
+  // log-sum-exps and sums; the barriers; then the bias's tables.
+  static constexpr int kQueriesAt = 2 * kWorkingGroups * kGroupBytes;
+  static constexpr int kScoresAt = kQueriesAt + 2 * kStages * kQueryBytes;
+  static constexpr int kSumsAt = kScoresAt + kKeys * kQueries * 2;
+  static constexpr int kSumsBytes = kQueries * kHeadDim * 4;
+  static constexpr int kSums = kBias ? 1 : 2;  // as many as there is room for
+  static constexpr int kRowsAt = kSumsAt + kSums * kSumsBytes;
+  static constexpr int kRowsBytes = (kQueries + 2) * 8;
+  static constexpr int kBarriersAt = kRowsAt + kStages * kRowsBytes;
+  static constexpr int kWorkAt = kBarriersAt + kStages * 16 + kWriters * 16 + 16;
+  static constexpr int kBytes = (kWorkAt + static_cast<int>(sizeof(Work)) + 127) / 128 * 128;
+  // What a cluster adds up: dk and dv of the tile in fp32, over everything else. The pitch avoids bank
+  // conflicts.
+  static constexpr int kPitch = kHeadDim + 8;
+  static_assert(2 * kKeys * kPitch * 4 <= kBytes);
+};
+
+#ifdef SNUG_HOPPER
+
+// The walk over the queries: the last tile of all heads, then the one before. So all key tiles of a sequence
+// come to the same queries at the same time after their start, however many queries they have.
+template <class Shape>
+struct GradientBlock {
+  const AttentionArguments& a;
+  Work work;
+  int sequence = 0;
+  int key_tile = 0;
+  int first_head = 0;
+  int heads = 0;
+  int first_tile = 0;
+  int last_tile = 0;
+  int steps = 0;
+  unsigned char* shared = nullptr;
+  uint32_t memory = 0;
+  Ring<Shape::kStages> ring;
+
+  __device__ int head(int step) const { return first_head + step % heads; }
+  __device__ int tile(int step) const { return last_tile - step / heads; }
+  __device__ uint32_t keys_of(int group) const { return memory + 2 * group * Shape::kGroupBytes; }
+  __device__ uint32_t q_tile(int step) const {
+    return memory + Shape::kQueriesAt + step % Shape::kStages * 2 * Shape::kQueryBytes;
+  }
+  __device__ int rows_at(int step) const {
+    return Shape::kRowsAt + step % Shape::kStages * Shape::kRowsBytes;
+  }
+  __device__ uint32_t sums_at(int step) const {
+    return memory + Shape::kSumsAt + step % Shape::kSums * Shape::kSumsBytes;
+  }
+  // Completed once a step: both groups have read the dscores.
+  __device__ uint32_t scores_read() const { return memory + Shape::kBarriersAt + Shape::kStages * 16; }
+  // A tile with queries of nobody has arrived.
+  __device__ uint32_t tail_there() const { return scores_read() + 8; }
+  // Of the step's writer: dq is in shared memory; it has been read.
+  __device__ uint32_t sums_made(int step) const { return scores_read() + 16 + step % kWriters * 16; }
+  __device__ uint32_t sums_read(int step) const { return sums_made(step) + 8; }
+
+  __device__ void start() {
+    ring.start(memory + Shape::kBarriersAt, 1);
+    if (threadIdx.x == 0) {
+      start_barrier(scores_read(), kWorkingGroups * 4);
+      start_barrier(tail_there(), 1);
+      for (int i = 0; i < kWriters; ++i) {
+        start_barrier(sums_made(i), kWorkingGroups * 4);
+        start_barrier(sums_read(i), 1);
+      }
+      fence_copy_engine();
+      *reinterpret_cast<Work*>(shared + Shape::kWorkAt) = work;
+    }
+  }
+};
+
+// False: there is no such tile.
+template <class Shape>
+__device__ inline bool find_gradient_work(GradientBlock<Shape>& block) {
+  const AttentionArguments& a = block.a;
+  Work& work = block.work;
+  int item = static_cast<int>(blockIdx.x) / cluster_size();
+  work.head = item % a.p.kv_heads;
+  work.slot = item / a.p.kv_heads;
+  int first = cluster_rank() * a.block_heads;
+  block.heads = min(a.block_heads, a.group - first);
+  block.first_head = work.head * a.group + first;
+  int2 tile = a.key_tiles[work.slot];
+  if (tile.x < 0) {
+    return false;
+  }
+  block.sequence = tile.x;
+  block.key_tile = tile.y;
+  work.query_row = a.p.q_offsets[tile.x];
+  work.queries = a.p.q_offsets[tile.x + 1] - work.query_row;
+  work.key_row = a.p.kv_offsets[tile.x];
+  work.keys = a.p.kv_offsets[tile.x + 1] - work.key_row;
+  work.shift = work.keys - work.queries;
+  work.first = tile.y * Shape::kKeys;
+  Range queries = queries_of_keys(a, work, Shape::kKeys);
+  if (queries.first < queries.last) {
+    block.first_tile = queries.first / Shape::kQueries;
+    block.last_tile = (queries.last - 1) / Shape::kQueries;
+    block.steps = (block.last_tile + 1 - block.first_tile) * block.heads;
+  }
+  return true;
+}
+
+// Queries, output gradients and rows of a step to shared memory. The rows begin at an even one, as the copy
+// engine wants 16 bytes.
+template <class Shape>
+__device__ inline void start_step(const GradientBlock<Shape>& block, int step, int head, int query,
+                                  uint32_t barrier, const CUtensorMap& q_map, const CUtensorMap& dout_map) {
+  expect_bytes(barrier, 2 * Shape::kQueryBytes + Shape::kRowsBytes);
+  uint32_t to = block.q_tile(step);
+#pragma unroll
+  for (int panel = 0; panel < Shape::kHeadDim / 64; ++panel) {
+    uint32_t at = to + panel * Shape::kQueries * 128;
+    start_panel(at, q_map, 64 * panel, head, query, barrier);
+    start_panel(at + Shape::kQueryBytes, dout_map, 64 * panel, head, query, barrier);
+  }
+  int64_t row = head * block.a.p.queries + query;
+  start_read(block.memory + block.rows_at(step), block.a.rows + (row & ~int64_t{1}), Shape::kRowsBytes,
+             barrier);
+}
+
+// Queries beyond the sequence's last become zeros: they may be another sequence's, or nobody's.
+template <class Shape>
+__device__ inline void clear_beyond(const GradientBlock<Shape>& block, int step, int count, int odd) {
+  int lane = static_cast<int>(threadIdx.x & 31);
+  auto* q_tile = block.shared + (block.q_tile(step) - block.memory);
+  for (int i = count * 8 + lane; i < Shape::kQueries * 8; i += 32) {
+#pragma unroll
+    for (int panel = 0; panel < 2 * Shape::kHeadDim / 64; ++panel) {
+      reinterpret_cast<uint4*>(q_tile + panel * Shape::kQueries * 128)[i] = make_uint4(0, 0, 0, 0);
+    }
+  }
+  auto* rows = reinterpret_cast<float2*>(block.shared + block.rows_at(step)) + odd;
+  for (int i = count + lane; i < Shape::kQueries; i += 32) {
+    rows[i] = make_float2(0, 0);
+  }
+  publish_writes();
+}
+
+// One warp.
+template <class Shape>
+__device__ inline void fetch(const GradientBlock<Shape>& block, const CUtensorMap& q_map,
+                             const CUtensorMap& dout_map) {
+  bool leads = (threadIdx.x & 31) == 0;
+  int tails = 0;
+#pragma unroll 1
+  for (int step = 0; step < block.steps; ++step) {
+    int head = block.head(step);
+    int tile = block.tile(step);
+    int count = block.work.queries - tile * Shape::kQueries;
+    int query = block.work.query_row + tile * Shape::kQueries;
+    wait_barrier(block.ring.empty_of(step), (step / Shape::kStages & 1) ^ 1);
+    if (count >= Shape::kQueries) {
+      if (leads) {
+        start_step(block, step, head, query, block.ring.full_of(step), q_map, dout_map);
+      }
+      continue;
+    }
+    if (leads) {
+      start_step(block, step, head, query, block.tail_there(), q_map, dout_map);
+    }
+    wait_barrier(block.tail_there(), tails & 1);
+    ++tails;
+    clear_beyond(block, step, count, static_cast<int>((head * block.a.p.queries + query) & 1));
+    __syncwarp();
+    if (leads) {
+      arrive(block.ring.full_of(step));
+    }
+  }
+}
+
+// One thread of each writer: adds the parts of dq to the sums in global memory when the key tile's turn has
+// come. The first key tile that a query tile sees writes them. Writers take steps in turn, as a step may be
+// shorter than it takes until the sums have arrived.
+template <class Shape>
+__device__ inline void add_dq(const GradientBlock<Shape>& block, int writer) {
+  constexpr int kSlotFloats = kGradientSumRows * Shape::kHeadDim;
+  const AttentionArguments& a = block.a;
+  int first_slot = block.work.query_row / kGradientSumRows + block.sequence;
+  int first_turn = block.work.query_row / Shape::kQueries + block.sequence;
+  for (int step = writer; step < block.steps; step += kWriters) {
+    int tile = block.tile(step);
+    int head = block.head(step);
+    int first = tile * Shape::kQueries;
+    int slots = (min(Shape::kQueries, block.work.queries - first) + kGradientSumRows - 1) / kGradientSumRows;
+    int64_t slot = static_cast<int64_t>(head) * a.sum_slots + first_slot + first / kGradientSumRows;
+    float* to = a.dq_sums + slot * kSlotFloats;
+    int32_t* turn = a.turns + static_cast<int64_t>(head) * a.query_tiles + first_turn + tile;
+    int first_key_tile = max(0, first + block.work.shift + a.lowest) / Shape::kKeys;
+    int mine = block.key_tile - first_key_tile;
+    uint32_t from = block.sums_at(step);
+    wait_barrier(block.sums_made(step), step / kWriters & 1);
+    if (mine == 0) {
+      start_write(to, from, slots * kSlotFloats * 4);
+    } else {
+      while (read_turn(turn) != mine) {
+      }
+      fence_copy_engine();
+      start_add(to, from, slots * kSlotFloats * 4);
+    }
+    wait_read();
+    arrive(block.sums_read(step));
+    wait_written();
+    fence_copy_engine();
+    pass_turn(turn, mine + 1);
+  }
+}
+
+#endif  // SNUG_HOPPER
+
+}  // namespace snug::cuda
