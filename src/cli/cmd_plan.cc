@@ -1,15 +1,21 @@
 // snug plan RECIPE
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "backend/cuda_plan/catalogue.h"
 #include "cli/commands.h"
 #include "cli/make_backend.h"
+#include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "fit/alternatives.h"
 #include "model/locate.h"
 #include "ops/table.h"
 #include "plan/plan_json.h"
+#include "plan/speed.h"
 #include "plan/training.h"
 #include "recipe/parse.h"
 #include "report/data_progress.h"
@@ -46,9 +52,20 @@ struct PlanOptions {
   bool programs = false;
 };
 
+// A recipe's limit is for the card that it was written for; a card named on the command line takes its place.
+void follow_card(Recipe& recipe, const PlanOptions& options) {
+  std::vector<std::string> given = all_overrides(options.recipe);
+  bool limited = std::any_of(given.begin(), given.end(),
+                             [](const std::string& one) { return one.starts_with("memory.limit="); });
+  if (!options.device.gpu.empty() && !limited) {
+    recipe.memory.limit_bytes.reset();
+  }
+}
+
 int plan_command(const PlanOptions& options) {
   const auto& [arguments, device, with_data, json, programs] = options;
   Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
+  follow_card(recipe, options);
   ModelSpec spec = locate_model(recipe.model.path).spec;
   std::unique_ptr<Device> planned_for = make_planning_device(device);
   LimitsOf limits = with_data ? data_limits(recipe) : LimitsOf();
@@ -63,9 +80,17 @@ int plan_command(const PlanOptions& options) {
   if (!plan.fits()) {
     alternatives = find_alternatives(recipe, spec, *planned_for, limits);
   }
+  SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
+                                          planned_for->rates(run_dtype(recipe, spec)));
   if (json) {
     Json report = plan_to_json(plan);
     report["device"] = planned_for->label();
+    if (!device.gpu.empty()) {
+      report["gpu"] = find_catalogue_card(device.gpu).name;
+    }
+    if (expected.known()) {
+      report["expected_tokens_per_second"] = expected.tokens_per_second();
+    }
     if (std::string warning = positions_warning(recipe, spec); !warning.empty()) {
       report["warnings"] = {warning};
     }
@@ -76,7 +101,8 @@ int plan_command(const PlanOptions& options) {
     fmt::print("{}\n", report.dump(2));
   } else {
     Style style = Style::for_stdout();
-    fmt::print("{}", plan_report(plan, recipe, spec, describe_device(*planned_for, device), style));
+    fmt::print("{}{}", plan_report(plan, recipe, spec, describe_device(*planned_for, device), style),
+               speed_report(expected, style));
     if (!plan.fits()) {
       fmt::print("{}", does_not_fit_report(plan, alternatives, style));
     }
@@ -91,6 +117,12 @@ void add_plan_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("plan", "Every byte of a run, before anything is loaded");
   add_recipe_arguments(*command, options->recipe);
   add_device_arguments(*command, options->device);
+  command
+      ->add_option(
+          "--gpu", options->device.gpu,
+          "Plan for a card that is not here, by its name: 3090, A10G, \"RTX 6000 Ada\" ... (docs/cards.md, "
+          "or snug docs cards)")
+      ->excludes("--device");
   command->add_flag("--data", options->data,
                     "Read the data too, and plan for the longest batch that it can make, as train does");
   command->add_flag("--json", options->json, "Print JSON");
@@ -106,10 +138,12 @@ void add_plan_command(CLI::App& app, Action& action) {
       "the data's are.\n"
       "Exit code 0: it fits; 3: it does not.\n"
       "Every build plans for a card (--device cuda), with or without one, to the byte\n"
-      "of the arena that a card gets; say how much memory it has with --memory.\n"
+      "of the arena that a card gets; say which one it is with --gpu, or how much memory\n"
+      "it has with --memory.\n"
       "\nExamples:\n  snug plan recipes/ship_log.yml --memory 64MB\n"
       "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json\n"
-      "  snug plan recipes/ship_log.yml --device cuda --memory 24GB");
+      "  snug plan recipes/ship_log.yml --device cuda --memory 24GB\n"
+      "  snug plan recipes/ship_log.yml --gpu 3090");
   command->callback([options, &action] { action = [options] { return plan_command(*options); }; });
 }
 

@@ -50,6 +50,9 @@ std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments) {
 }
 
 std::unique_ptr<Device> make_planning_device(const DeviceArguments& arguments) {
+  if (!arguments.gpu.empty()) {
+    return std::make_unique<PlannedCard>(&find_catalogue_card(arguments.gpu));
+  }
   std::optional<CardChoice> card = chosen_card(arguments);
   if (!card) {
     return std::make_unique<CpuBackend>();

@@ -18,6 +18,7 @@ namespace snug {
 struct DeviceArguments {
   std::string device;  // "": the build's own
   bool tf32 = false;
+  std::string gpu;  // a card of the catalogue, of commands that only plan; "": none
 };
 // --device and what belongs to it, of a command that computes or plans.
 void add_device_arguments(CLI::App& command, DeviceArguments& arguments);

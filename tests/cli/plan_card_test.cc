@@ -1,6 +1,8 @@
 // Plans for a card, made by whatever build this is, on a machine that need not have one.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "support/run_snug.h"
 
 namespace snug {
@@ -54,6 +56,32 @@ TEST(PlanForACard, TheFirstLineNamesTheDevice) {
   CommandResult unknown = run_snug({"plan", recipe, "--device", "tpu"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_NE(unknown.errors.find("expected cpu, cuda, cuda:N"), std::string::npos) << unknown.errors;
+}
+
+TEST(PlanForACard, OfTheCatalogueHasItsMemoryAndASpeed) {
+  const std::vector<std::string> plan = {"plan", kCase1, "--json"};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), plan.begin(), plan.end());
+    return run_snug(more);
+  };
+  Json turing = json_output(with({"--gpu", "quadro rtx 6000"}));
+  EXPECT_EQ(turing["gpu"], "Quadro RTX 6000");
+  EXPECT_EQ(turing["limit_bytes"], 25'382'879'232) << "23.64 GiB, in MiB";
+  EXPECT_EQ(turing["fits"], false);
+  EXPECT_EQ(turing["peak_bytes"], json_output(with({"--device", "cuda"}))["peak_bytes"]);
+  EXPECT_GT(turing["expected_tokens_per_second"].get<double>(), 100);
+  EXPECT_EQ(json_output(with({"--gpu", "h200"}))["fits"], true);
+  // The plan's text says which card, and how fast.
+  std::string text = run_snug({"plan", kCase1, "--gpu", "H200"}).output;
+  EXPECT_EQ(first_line(text).rfind("  device  cuda: H200, ", 0), 0U) << text;
+  EXPECT_NE(text.find("tok/s expected"), std::string::npos) << text;
+  // A limit of the command line stands.
+  EXPECT_EQ(json_output(with({"--gpu", "H200", "--memory", "20GB"}))["limit_bytes"], 20'000'000'000);
+
+  CommandResult unknown = with({"--gpu", "3091"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.errors.find("RTX 3090"), std::string::npos) << unknown.errors;
+  EXPECT_EQ(with({"--gpu", "3090", "--device", "cpu"}).exit_code, 2);
 }
 
 // Numbers of cards are for the machine that has them; where there is none, a plan is a plan.

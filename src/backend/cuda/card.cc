@@ -107,6 +107,12 @@ int64_t ask_free_bytes(int card) {
   return static_cast<int64_t>(free_bytes);
 }
 
+double attribute(cudaDeviceAttr which, int card) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, card), "looking at the card");
+  return value;
+}
+
 }  // namespace
 
 void require_card() {
@@ -143,6 +149,18 @@ std::vector<Card> find_cards() {
     cards.push_back(card);
   }
   return cards;
+}
+
+CardShape read_card_shape(int card) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, card), "looking at the card");
+  double bits = attribute(cudaDevAttrGlobalMemoryBusWidth, card);
+  double memory_khz = attribute(cudaDevAttrMemoryClockRate, card);
+  return {.capability = properties.major * 10 + properties.minor,
+          .multiprocessors = attribute(cudaDevAttrMultiProcessorCount, card),
+          .clock_hz = 1e3 * attribute(cudaDevAttrClockRate, card),
+          .memory_bytes_hz = 2 * 1e3 * memory_khz * bits / 8,
+          .half_rate = adds_at_half_rate(properties.name)};
 }
 
 std::string pci_bus_id(int card) {

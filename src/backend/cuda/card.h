@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda_plan/card_rates.h"
 #include "backend/cuda_plan/cards.h"
 
 namespace snug::cuda {
@@ -28,6 +29,8 @@ void require_card();
 
 // Those that this process may see; there has to be one.
 std::vector<Card> find_cards();
+
+CardShape read_card_shape(int card);
 
 // By its number, as the driver names its place in the machine.
 std::string pci_bus_id(int card);

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "backend/cuda/card_rates.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda_plan/card_rates.h"
 #include "backend/cuda_plan/needs.h"
 
 namespace snug {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "backend/cuda_plan/catalogue.h"
 #include "backend/cuda_plan/context.h"
 #include "backend/cuda_plan/needs.h"
 #include "backend/device.h"
@@ -12,9 +13,14 @@ namespace snug {
 
 class PlannedCard : public Device {
  public:
+  // `card`: nothing is known of it if there is none. How much memory it has is then for the recipe to say
+  // (memory.limit).
+  explicit PlannedCard(const CatalogueCard* card = nullptr) : card_(card) {}
+
   std::string_view name() const override { return "cuda"; }
-  std::string description() const override {
-    return "planned without a card; the driver's context is an estimate";
+  std::string description() const override;
+  DeviceRates rates(DType dtype) const override {
+    return card_ == nullptr ? DeviceRates{} : cuda::rates_of(card_->shape, dtype, false);
   }
   std::string find_unsupported(const Program& program, const Op& op) const override {
     return cuda::find_unsupported(program, op);
@@ -22,9 +28,13 @@ class PlannedCard : public Device {
   int64_t workspace_bytes(const Program& program, const Op& op) const override {
     return cuda::workspace_bytes(program, op);
   }
-  // How much a card has that is not here is for the recipe to say (memory.limit).
-  std::optional<int64_t> device_total_bytes() const override { return std::nullopt; }
+  std::optional<int64_t> device_total_bytes() const override {
+    return card_ == nullptr ? std::nullopt : std::optional(card_->memory_bytes);
+  }
   int64_t context_bytes() const override { return cuda::kTypicalContextBytes + cuda::kLateLoadingBytes; }
+
+ private:
+  const CatalogueCard* card_;
 };
 
 }  // namespace snug
