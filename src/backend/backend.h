@@ -47,9 +47,10 @@ class Backend : public Device {
   virtual std::byte* allocate_arena(Home home, int64_t bytes) = 0;
   // What allocate_arena has taken.
   int64_t allocated_bytes(Home home) const { return arenas_.of(home).bytes; }
-  // From the arena's start to the end of what run() and upload() were told to write. That nothing else is
-  // written is what tests watch.
+  // From the arena's start to the end of what run() and upload() were told to write, or the host said it
+  // writes by itself. That nothing else is written is what tests watch.
   int64_t announced_bytes(Home home) const { return arenas_.announced_bytes(home); }
+  void announce(const void* address, int64_t bytes) { arenas_.announce(address, bytes); }
 
   virtual void run(const KernelCall& call) = 0;
   // `run_ops` calls run() for all ops of a phase. At equal sizes it makes equal calls, so that a backend may

@@ -38,14 +38,17 @@ class Device {
   // Scratch memory that the kernel needs at the planned sizes.
   virtual int64_t workspace_bytes(const Program& program, const Op& op) const = 0;
 
-  // The arena that stands for `home` here. Where host and device are one memory, all homes are one arena, and
-  // what is staged at one time shares its bytes with what is computed at another.
+  // The arena that stands for `home` here. Where host and device are one memory, pinned and device are one
+  // arena, and what is staged at one time shares its bytes with what is computed at another; the host's copy
+  // of the device stays apart.
   virtual Home home_of(Home home) const { return home; }
 
   // What the device has in all, if that is known, and what the driver takes of it before the first
   // allocation.
   virtual std::optional<int64_t> device_total_bytes() const = 0;
   virtual int64_t context_bytes() const = 0;
+  // What is free of the host's memory now, if that is known.
+  virtual std::optional<int64_t> host_available_bytes() const { return std::nullopt; }
 };
 
 }  // namespace snug

@@ -178,6 +178,10 @@ PhasePlan place(Program program, const PersistentLayout& persistent) {
 
 }  // namespace
 
+int64_t Plan::all_bytes() const {
+  return std::accumulate(arena_bytes.begin(), arena_bytes.end(), int64_t{0});
+}
+
 const PhasePlan& Plan::phase(std::string_view name) const {
   auto found =
       std::find_if(phases.begin(), phases.end(), [&](const PhasePlan& p) { return p.name() == name; });

@@ -33,6 +33,24 @@ struct PhasePlan {
   const ArenaUse& device() const { return arenas[static_cast<size_t>(Home::device)]; }
 };
 
+// What checkpoints take beside the device's memory (plan/saving.h).
+struct Saving {
+  // A disk's rate is not known before it is written to; this one is assumed, that of a plain solid-state
+  // disk.
+  static constexpr double kAssumedDiskBytesPerSecond = 500e6;
+
+  int64_t checkpoint_bytes = 0;            // of the tensors of one, on the disk
+  int64_t checkpoints = 0;                 // on the disk at once, at most
+  bool while_training = false;             // else one is written only when the run is stopped
+  int64_t snapshot_bytes = 0;              // of the host's memory, for the copy that they are written from
+  std::optional<int64_t> host_bytes_left;  // for it; none: nobody knows
+
+  int64_t disk_bytes() const { return checkpoints * checkpoint_bytes; }
+  double seconds() const { return static_cast<double>(checkpoint_bytes) / kAssumedDiskBytesPerSecond; }
+  // Without room for the copy, training waits while a checkpoint is written.
+  bool training_waits() const { return host_bytes_left && snapshot_bytes > *host_bytes_left; }
+};
+
 struct Plan {
   std::string backend;
   int threads = 0;  // that it is made for, where kernels run on the host
@@ -42,7 +60,9 @@ struct Plan {
   std::optional<int64_t> limit_bytes;  // none: nobody said how much there is
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
+  std::optional<Saving> saving;  // of a plan to train by
 
+  int64_t all_bytes() const;  // of all arenas
   int64_t device_bytes() const { return arena_bytes[static_cast<size_t>(Home::device)]; }
   int64_t peak_bytes() const { return device_bytes() + context_bytes; }
   bool fits() const { return !limit_bytes || peak_bytes() <= *limit_bytes; }

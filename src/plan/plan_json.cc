@@ -35,6 +35,17 @@ Json phase_json(const PhasePlan& phase) {
           {"largest_buffers", largest}};
 }
 
+Json saving_json(const Saving& saving) {
+  return {{"checkpoint_bytes", saving.checkpoint_bytes},
+          {"checkpoints", saving.checkpoints},
+          {"disk_bytes", saving.disk_bytes()},
+          {"while_training", saving.while_training},
+          {"snapshot_bytes", saving.snapshot_bytes},
+          {"training_waits", saving.while_training ? Json(saving.training_waits()) : Json()},
+          {"seconds", saving.seconds()},
+          {"assumed_disk_bytes_per_second", Saving::kAssumedDiskBytesPerSecond}};
+}
+
 }  // namespace
 
 Json plan_to_json(const Plan& plan) {
@@ -53,6 +64,7 @@ Json plan_to_json(const Plan& plan) {
           {"headroom_bytes", plan.limit_bytes ? Json(*plan.limit_bytes - plan.peak_bytes()) : Json()},
           {"device_bytes", plan.device_bytes()},
           {"pinned_bytes", plan.arena_bytes[static_cast<size_t>(Home::pinned)]},
+          {"host_bytes", plan.arena_bytes[static_cast<size_t>(Home::host)]},
           {"context_bytes", plan.context_bytes},
           {"peak_phase", plan.largest_phase().name()},
           {"peak_op", plan.largest_phase().peak_op},
@@ -60,6 +72,7 @@ Json plan_to_json(const Plan& plan) {
           {"trainable_parameters", plan.trainable_parameters},
           {"roles", roles_json(roles)},
           {"evaluation_sequences", evaluated ? Json(*evaluated) : Json()},
+          {"saving", plan.saving ? saving_json(*plan.saving) : Json()},
           {"phases", phases}};
 }
 

@@ -4,16 +4,13 @@
 #include <utility>
 
 #include "compile/phases.h"
+#include "plan/saving.h"
 #include "program/names.h"
 
 namespace snug {
+namespace {
 
-std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device) {
-  return recipe.memory.limit_bytes ? recipe.memory.limit_bytes : device.device_total_bytes();
-}
-
-Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
-                   const LimitsOf& limits) {
+Plan plan_phases(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits) {
   auto limits_of = [&](const Recipe& one) { return limits ? limits(one) : recipe_limits(one, spec); };
   RunLimits batches = limits_of(recipe);
   bool is_open = batches.evaluate && !recipe.training.per_device_eval_batch_size;
@@ -37,6 +34,19 @@ Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& de
     chosen = std::move(phase);
   }
   insert_phase(plan, std::move(*chosen), kSavePhase);
+  return plan;
+}
+
+}  // namespace
+
+std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device) {
+  return recipe.memory.limit_bytes ? recipe.memory.limit_bytes : device.device_total_bytes();
+}
+
+Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                   const LimitsOf& limits) {
+  Plan plan = plan_phases(recipe, spec, device, limits);
+  plan_saving(plan, recipe, device);
   return plan;
 }
 

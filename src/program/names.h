@@ -47,6 +47,8 @@ inline constexpr const char* kLogits = "logits";
 
 // Files stream through it, in and out.
 inline constexpr const char* kStaging = "staging";
+// The host's copy of what persists, which a checkpoint is written from.
+inline constexpr const char* kSnapshot = "snapshot";
 
 // What goes with a trained buffer, by that buffer's name.
 inline std::string gradient_name(const std::string& parameter) {

@@ -141,6 +141,34 @@ std::string limit_line(const Plan& plan, const Style& style) {
   return fmt::format("  {} {}: {}\n", style.bold("limit"), format_bytes(*plan.limit_bytes), verdict);
 }
 
+// Who waits while a checkpoint is written.
+std::string waiting_text(const Saving& saving) {
+  std::string bytes = format_bytes(saving.snapshot_bytes);
+  if (saving.training_waits()) {
+    return fmt::format(
+        "training waits meanwhile: a copy of the state needs {} of host memory, and {} are left", bytes,
+        format_bytes(std::max<int64_t>(*saving.host_bytes_left, 0)));
+  }
+  return saving.host_bytes_left
+             ? fmt::format("training goes on meanwhile, with a copy of the state in {} of host memory", bytes)
+             : fmt::format("training goes on meanwhile if {} of host memory are free for a copy of the state",
+                           bytes);
+}
+
+std::string saving_lines(const Saving& saving, const Style& style) {
+  std::string seconds = saving.seconds() < 1 ? "less than a second" : format_duration(saving.seconds());
+  std::string time =
+      fmt::format("at {:.0f} MB/s (assumed) one takes {}", Saving::kAssumedDiskBytesPerSecond / 1e6, seconds);
+  std::string bytes = format_bytes(saving.checkpoint_bytes);
+  if (!saving.while_training) {
+    return fmt::format("  {} no checkpoint, unless it is stopped: {}; {}\n", style.bold("saves"), bytes,
+                       time);
+  }
+  return fmt::format("  {} {} a checkpoint, up to {} on the disk ({}); {}\n        {}\n", style.bold("saves"),
+                     bytes, saving.checkpoints, format_bytes(saving.disk_bytes()), time,
+                     waiting_text(saving));
+}
+
 }  // namespace
 
 std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec,
@@ -149,6 +177,7 @@ std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec&
   std::string text = fmt::format("  {}  {}\n", style.dim("device"), device) +
                      model_lines(plan, recipe, spec, style) + "\n" + role_table(plan).to_text(style) + "\n" +
                      peak_lines(plan, style) + limit_line(plan, style) +
+                     (plan.saving && plan.fits() ? saving_lines(*plan.saving, style) : "") +
                      (warning.empty() ? "" : fmt::format("  {} {}\n", style.bad("!"), warning));
   return fit_lines(text, style);
 }

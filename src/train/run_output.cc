@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/error.h"
-
 #include "io/atomic_file.h"
 #include "plan/plan_json.h"
+#include "plan/saving.h"
 #include "plan/training.h"
 #include "recipe/write.h"
 #include "train/run_files.h"
@@ -51,11 +53,7 @@ void RunOutput::begin(const Plan& plan) {
   std::vector<PlannedFile> result = result_files(plan, inputs_);
   files.insert(files.end(), result.begin(), result.end());
   files.push_back({kSummaryFile, kSmallFileBytes});
-  const TrainingSection& training = inputs_.recipe.training;
-  // Those that are kept, and the one that is being written. A run that is stopped writes one in any case.
-  int64_t checkpoints = training.save_strategy == SaveStrategy::no ? 1 : training.save_total_limit + 1;
-  checkpoints += training.load_best_model_at_end ? 1 : 0;
-  folder_.begin(files, checkpoint_files(plan, inputs_), checkpoints);
+  folder_.begin(files, checkpoint_files(plan, inputs_), checkpoints_on_disk(inputs_.recipe.training));
   write_file_atomically(folder_.file(kRecipeFile), recipe_to_yaml(inputs_.recipe));
   write_file_atomically(folder_.file(kPlanFile), plan_to_json(plan).dump(2) + "\n");
   metrics_.emplace(folder_.file(kMetricsFile), inputs_.resume ? inputs_.resume->metrics : "");
@@ -66,30 +64,73 @@ void RunOutput::begin(const Plan& plan) {
 
 std::string RunOutput::save_checkpoint(Executor& executor, const RunProgress& progress, int64_t total_steps,
                                        bool is_last, const BytesObserver& observer) {
+  SNUG_CHECK(!writing_.valid(), "one checkpoint after the other");
   if (is_last) {
     folder_.release_space();
   }
-  DeviceReader reader(executor);
   ResumePoint point{.folder = {},
                     .recipe = inputs_.recipe,
                     .identity = identity_,
                     .total_steps = total_steps,
                     .eval_sequences = evaluation_sequences(executor.plan()).value_or(0),
                     .progress = progress,
-                    .metrics = metrics_->text()};
+                    .metrics = {}};
   try {
-    last_checkpoint_ =
-        write_checkpoint_folder(folder_.path(), progress.steps, [&](const std::filesystem::path& folder) {
+    point.metrics = metrics_->text();
+  } catch (const Error& error) {  // the folder was taken away
+    return note({.folder = {}, .problem = error.what()}, progress.steps);
+  }
+  if (is_last || !has_snapshot(executor.plan())) {
+    DeviceReader reader(executor);
+    return note(write_checkpoint(reader, point, observer), progress.steps);
+  }
+  if (!snapshot_) {
+    snapshot_.emplace(executor);
+  }
+  snapshot_->take();
+  writing_step_ = progress.steps;
+  writing_ = std::async(std::launch::async,
+                        [this, point = std::move(point)] { return write_checkpoint(*snapshot_, point, {}); });
+  return "";
+}
+
+RunOutput::Written RunOutput::write_checkpoint(BufferReader& reader, const ResumePoint& point,
+                                               const BytesObserver& observer) const {
+  Written written;
+  try {
+    written.folder = write_checkpoint_folder(
+        folder_.path(), point.progress.steps, [&](const std::filesystem::path& folder) {
           write_checkpoint_files(reader, inputs_, point, folder, observer);
         });
   } catch (const Error& error) {
-    return fmt::format("the checkpoint of step {} was not saved: {}{}", progress.steps, error.what(),
-                       last_checkpoint_.empty()
-                           ? std::string()
-                           : fmt::format("; {} is as it was", last_checkpoint_.filename().string()));
+    written.problem = error.what();
+  } catch (const std::filesystem::filesystem_error& error) {  // what was written is gone already
+    written.problem = error.what();
   }
-  remove_old_checkpoints(progress);
-  return "";
+  if (written.problem.empty()) {
+    remove_old_checkpoints(point.progress);
+  }
+  return written;
+}
+
+std::string RunOutput::note(const Written& written, int64_t step) {
+  if (written.problem.empty()) {
+    last_checkpoint_ = written.folder;
+    return "";
+  }
+  return fmt::format("the checkpoint of step {} was not saved: {}{}", step, written.problem,
+                     last_checkpoint_.empty()
+                         ? std::string()
+                         : fmt::format("; {} is as it was", last_checkpoint_.filename().string()));
+}
+
+std::string RunOutput::look_at_checkpoint() {
+  bool is_done = writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  return is_done ? note(writing_.get(), writing_step_) : "";
+}
+
+std::string RunOutput::wait_for_checkpoint() {
+  return writing_.valid() ? note(writing_.get(), writing_step_) : "";
 }
 
 void RunOutput::remove_old_checkpoints(const RunProgress& progress) const {

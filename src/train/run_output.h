@@ -2,12 +2,14 @@
 // summary.
 #pragma once
 
+#include <future>
 #include <optional>
 #include <string>
 
 #include "train/checkpoint.h"
 #include "train/metrics_file.h"
 #include "train/run_folder.h"
+#include "train/snapshot.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -23,11 +25,15 @@ class RunOutput {
   // Each returns a warning, or "": metrics that cannot be written do not end a run.
   std::string log_step(const StepMetrics& row, int64_t tokens_so_far);
   std::string log_evaluation(const EvaluationMetrics& row);
-  // Likewise for a checkpoint; older ones go when it is there. The last one of a run may take the disk space
-  // that was kept for it.
+  // Likewise for a checkpoint; older ones go when it is there. Where the plan has room for a copy of the
+  // state, it is written beside training, and the one after waits for it. The last one of a run is written at
+  // once, and may take the disk space that was kept for it.
   std::string save_checkpoint(Executor& executor, const RunProgress& progress, int64_t total_steps,
                               bool is_last, const BytesObserver& observer = {});
-  // The newest one of this run, or "".
+  // What became of the checkpoint that is written beside training, if it is done, or by waiting for it.
+  std::string look_at_checkpoint();
+  std::string wait_for_checkpoint();
+  // The newest one of this run that is known to be whole, or "".
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
   // The one of this step, or "" if it is not kept.
   std::filesystem::path checkpoint_of(int64_t step) const;
@@ -37,14 +43,27 @@ class RunOutput {
   void finish(const TrainSummary& summary, const Plan& plan);
 
  private:
+  // Its folder, or why there is none.
+  struct Written {
+    std::filesystem::path folder;
+    std::string problem;
+  };
+
   std::string append(const Json& row);
+  // On any thread.
+  Written write_checkpoint(BufferReader& reader, const ResumePoint& point,
+                           const BytesObserver& observer) const;
   void remove_old_checkpoints(const RunProgress& progress) const;
+  std::string note(const Written& written, int64_t step);
 
   const TrainInputs& inputs_;
   RunFolder& folder_;
   std::optional<MetricsFile> metrics_;
   RunIdentity identity_;
   std::filesystem::path last_checkpoint_;
+  std::optional<Snapshot> snapshot_;  // where the plan has room for it
+  int64_t writing_step_ = 0;
+  std::future<Written> writing_;  // last: it is waited for before anything else goes
 };
 
 }  // namespace snug

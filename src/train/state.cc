@@ -1,15 +1,10 @@
 // Saving and loading it.
 #include "train/state.h"
 
-#include "compile/phases.h"
+#include "plan/saving.h"
 
 namespace snug {
 namespace {
-
-bool is_state(const Buffer& buffer) {
-  bool is_scratch = buffer.role == Role::gradients || buffer.role == Role::batch;
-  return buffer.lifetime == Lifetime::persistent && !is_scratch;
-}
 
 std::vector<int64_t> shape_of(const Buffer& buffer) {
   std::vector<int64_t> shape;
@@ -23,14 +18,14 @@ std::vector<int64_t> shape_of(const Buffer& buffer) {
 
 std::vector<StoredTensor> state_tensors(const Plan& plan, StateScope scope) {
   std::vector<StoredTensor> tensors;
-  for (const Buffer& buffer : plan.phase(kUpdatePhase).program.buffers) {
-    bool in_model_files = scope == StateScope::beside_model_files && buffer.role == Role::base_weights;
-    if (is_state(buffer) && !in_model_files) {
-      tensors.push_back({.name = buffer.name,
-                         .buffer = buffer.name,
-                         .dtype = buffer.dtype,
-                         .shape = shape_of(buffer),
-                         .elements = buffer.max_elements()});
+  for (const Buffer* buffer : state_buffers(plan)) {
+    bool in_model_files = scope == StateScope::beside_model_files && buffer->role == Role::base_weights;
+    if (!in_model_files) {
+      tensors.push_back({.name = buffer->name,
+                         .buffer = buffer->name,
+                         .dtype = buffer->dtype,
+                         .shape = shape_of(*buffer),
+                         .elements = buffer->max_elements()});
     }
   }
   return tensors;

@@ -1,5 +1,4 @@
-// What a run has changed on the device, by name: everything that the update program writes and that outlives
-// a step (weights, their masters, moments, the clock). Gradients are zero between steps and are left out.
+// What a run has changed on the device, by name, in files (state_buffers in plan/saving.h).
 #pragma once
 
 #include <filesystem>

@@ -138,6 +138,7 @@ class Trainer {
     if (!waiting_.empty()) {
       record_results();
     }
+    warn(output_.wait_for_checkpoint());
   }
 
   // All steps are done.
@@ -202,6 +203,7 @@ class Trainer {
     if (summary_.updates == 0 || saved_step_ == summary_.steps) {
       return;
     }
+    warn(output_.wait_for_checkpoint());
     observer_.on_stage(fmt::format("saving {}", checkpoint_name(summary_.steps)));
     summary_.watch = watch_.memory();
     bool is_last = summary_.interrupted || has_lost_patience() || summary_.steps >= summary_.total_steps;
@@ -265,6 +267,7 @@ class Trainer {
     waiting_since_ = Clock::now();
     step_before_.reset();  // what it marked is done, and others set marks between steps
     summary_.seconds = seconds_before_ + seconds_since(start_);
+    warn(output_.look_at_checkpoint());
   }
 
   void record(StepMetrics& row) {
@@ -339,9 +342,7 @@ class Trainer {
   }
 
   void finish() {
-    for (int64_t bytes : executor_.plan().arena_bytes) {
-      summary_.planned_bytes += bytes;
-    }
+    summary_.planned_bytes = executor_.plan().all_bytes();
     summary_.allocated_bytes = executor_.allocated_bytes();
     summary_.peak_used_bytes = executor_.announced_bytes();
     summary_.checkpoint = output_.last_checkpoint().string();

@@ -144,6 +144,15 @@ TEST_F(MachineMemoryTest, IsTheMachinesWithoutGroups) {
   EXPECT_EQ(bytes(), 16 << 20);
 }
 
+TEST_F(MachineMemoryTest, WhatIsAvailableIsKnownWhereTheSystemTells) {
+  EXPECT_EQ(available_memory_bytes(root_), std::nullopt);
+  write("/proc/meminfo", "MemTotal:       16384 kB\nMemAvailable:   8192 kB\n");
+  EXPECT_EQ(available_memory_bytes(root_), 8 << 20);
+  write("/proc/self/cgroup", "0::/\n");
+  write("/sys/fs/cgroup/memory.max", "4000000\n");
+  EXPECT_EQ(available_memory_bytes(root_), 4000000);
+}
+
 TEST_F(MachineMemoryTest, IsTheSmallestLimitUpTheTree) {
   write("/proc/self/cgroup", "0::/user/job\n");
   write("/sys/fs/cgroup/user/job/memory.max", "max\n");

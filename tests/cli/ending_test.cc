@@ -176,7 +176,7 @@ TEST_F(FullDisk, ThatFillsWhileTheRunGoesOnLeavesRoomForTheResult) {
     while (filler.write(piece.data(), 4096).flush()) {
     }
   }
-  child.wait_until([&] { return child.output().find("training goes on") != std::string::npos; });
+  child.wait_until([&] { return child.output().find("goes on without these rows") != std::string::npos; });
   child.send(SIGTERM);
   EXPECT_EQ(child.wait(), 4) << child.output();
   EXPECT_GT(read_json(run_file("summary.json"))["metrics_rows_lost"].get<int64_t>(), 0);

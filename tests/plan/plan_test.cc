@@ -200,7 +200,7 @@ TEST(Plan, JsonHasItsKeys) {
   CpuBackend backend;
   Json json = plan_to_json(plan_training(small_recipe(), small_llama(), backend));
   for (const char* key : {"fits", "peak_bytes", "limit_bytes", "phases", "roles", "trainable_parameters",
-                          "parameters", "peak_op"}) {
+                          "parameters", "peak_op", "host_bytes", "saving"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json["phases"].size(), 5U);

@@ -141,7 +141,7 @@ TEST(AdapterFiles, KernelsKeepTheirWord) {
   FixtureOn<WatchedBackend> fixture(recipe, {});
   Json batch = read_json(reference_folder("llama_biases") / "batch.json");
   fixture.runner.run_step({whole_batch(batch["sequences"])}, 0, 10);
-  EXPECT_EQ(fixture.executor.allocated_bytes(), fixture.plan.device_bytes());
+  EXPECT_EQ(fixture.executor.allocated_bytes(), fixture.plan.all_bytes());
   EXPECT_EQ(fixture.backend.problems(), std::vector<std::string>());
 }
 

@@ -45,7 +45,7 @@ TEST(EncoderDecoder, PlannedIsAllocatedIsWritten) {
     } else {
       save_model(fixture.reader, recipe.model.path, folder.path());
     }
-    EXPECT_EQ(fixture.executor.allocated_bytes(), fixture.plan.device_bytes());
+    EXPECT_EQ(fixture.executor.allocated_bytes(), fixture.plan.all_bytes());
     EXPECT_EQ(fixture.backend.problems(), std::vector<std::string>());
     EXPECT_EQ(differences_from(fixture.plan, fixture.backend.written()), std::vector<std::string>());
   }

@@ -112,6 +112,10 @@ std::optional<int64_t> CpuBackend::device_total_bytes() const {
   return machine_memory_bytes();
 }
 
+std::optional<int64_t> CpuBackend::host_available_bytes() const {
+  return available_memory_bytes();
+}
+
 std::string cpu_libraries() {
   std::string_view config = openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE ..."
   size_t version_end = config.find(' ', config.find(' ') + 1);

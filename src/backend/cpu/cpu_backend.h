@@ -23,7 +23,7 @@ class CpuBackend : public Backend {
   int64_t workspace_bytes(const Program& program, const Op& op) const override;
 
   // Host and device are one memory here.
-  Home home_of(Home) const override { return Home::device; }
+  Home home_of(Home home) const override { return home == Home::host ? home : Home::device; }
 
   // Refused with an environment error if the machine (or its container) does not have that much. An arena
   // of 0 bytes has no address.
@@ -36,6 +36,7 @@ class CpuBackend : public Backend {
 
   std::optional<int64_t> device_total_bytes() const override;
   int64_t context_bytes() const override { return 0; }
+  std::optional<int64_t> host_available_bytes() const override;
 
  private:
   int threads_;

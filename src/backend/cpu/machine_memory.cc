@@ -14,19 +14,20 @@ namespace snug {
 namespace {
 
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+constexpr const char* kMeminfo = "/proc/meminfo";
 
-// MemTotal of /proc/meminfo, which is in KiB.
-int64_t total_of_meminfo(const std::string& path) {
-  std::ifstream file(path);
+// A line of /proc/meminfo, which is in KiB.
+std::optional<int64_t> meminfo_bytes(const std::string& root, const std::string& wanted) {
+  std::ifstream file(root + kMeminfo);
   std::string key;
   int64_t kibibytes = 0;
   std::string rest;
   while (file >> key >> kibibytes && std::getline(file, rest)) {
-    if (key == "MemTotal:") {
+    if (key == wanted) {
       return kibibytes * 1024;
     }
   }
-  throw environment_error(fmt::format("{}: no MemTotal found; cannot tell how much memory there is", path));
+  return std::nullopt;
 }
 
 // The number in a limit file; kUnlimited if the file is missing, says "max", or holds no number.
@@ -62,7 +63,12 @@ bool names_memory_controller(const std::string& controllers) {
 }  // namespace
 
 int64_t machine_memory_bytes(const std::string& root) {
-  int64_t total = total_of_meminfo(root + "/proc/meminfo");
+  std::optional<int64_t> of_machine = meminfo_bytes(root, "MemTotal:");
+  if (!of_machine) {
+    throw environment_error(
+        fmt::format("{}{}: no MemTotal found; cannot tell how much memory there is", root, kMeminfo));
+  }
+  int64_t total = *of_machine;
   // Lines "id:controllers:path"; version 2 has the one line "0::path".
   std::ifstream groups(root + "/proc/self/cgroup");
   std::string line;
@@ -84,6 +90,11 @@ int64_t machine_memory_bytes(const std::string& root) {
     }
   }
   return total;
+}
+
+std::optional<int64_t> available_memory_bytes(const std::string& root) {
+  std::optional<int64_t> available = meminfo_bytes(root, "MemAvailable:");
+  return available ? std::optional(std::min(*available, machine_memory_bytes(root))) : std::nullopt;
 }
 
 }  // namespace snug

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cpu/machine_memory.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda_plan/card_rates.h"
 #include "backend/cuda_plan/needs.h"
@@ -63,6 +64,7 @@ class CudaBackend : public Backend {
   std::optional<int64_t> device_total_bytes() const override { return total_bytes_; }
   // Measured when the card was opened, with a reserve for kernels and graphs that the driver loads later.
   int64_t context_bytes() const override { return context_bytes_; }
+  std::optional<int64_t> host_available_bytes() const override { return available_memory_bytes(); }
 
   // For programs that measure: what runs on the stream can be timed there.
   cudaStream_t stream() const { return queue_.stream; }
