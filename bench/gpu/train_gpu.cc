@@ -4,9 +4,10 @@
 //   train_gpu model=Qwen/Qwen2.5-7B-Instruct batch=4 length=2048 [target=256] [rank=128] [dtype=bf16]
 //             [recompute=none|selective|full|fit] [memory=23.6GiB] [chunk=1024] [steps=6] [accumulate=1]
 //             [graphs=1] [profile=0] [plan=0] [states=fp32|bf16] [dropout=0.05] [model_dropout=0]
-//             [curve=FOLDER]
+//             [curve=FOLDER] [checkpoint=FOLDER]
 // rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`; plan=1 needs no card. With
 // curve, two batches come in turn, all losses are printed, and FOLDER gets what peer.py needs to do the same.
+// With checkpoint, what saving one there costs is measured too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "base/rng.h"
 #include "compile/phases.h"
 #include "fit/least_recompute.h"
+#include "gpu/checkpoint_cost.h"
 #include "gpu/profiling_backend.h"
 #include "gpu/same_start.h"
 #include "io/json.h"
@@ -61,6 +63,7 @@ Arguments read_arguments(int argc, char** argv) {
                          {"dropout", "0"},
                          {"model_dropout", "0"},
                          {"curve", ""},
+                         {"checkpoint", ""},
                          {"profile", "0"},
                          {"plan", "0"}};
   for (int i = 1; i < argc; ++i) {
@@ -247,13 +250,18 @@ struct Timing {
   int64_t early_driver_bytes = 0;  // when everything has run once and the graphs are recorded
 };
 
-// As the trainer takes steps between two that are logged.
-void time_steps_ahead(const Recipe& recipe, const ModelSpec& spec, StepRunner& runner, Timing& timing) {
-  constexpr int64_t kSteps = 4;
+std::vector<Batch> step_batches(const Recipe& recipe, const ModelSpec& spec) {
   std::vector<Batch> batches;
   for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps; ++i) {
     batches.push_back(random_batch(recipe, spec, static_cast<uint64_t>(i)));
   }
+  return batches;
+}
+
+// As the trainer takes steps between two that are logged.
+void time_steps_ahead(const Recipe& recipe, const ModelSpec& spec, StepRunner& runner, Timing& timing) {
+  constexpr int64_t kSteps = 4;
+  std::vector<Batch> batches = step_batches(recipe, spec);
   auto start = std::chrono::steady_clock::now();
   auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kSteps;
@@ -348,6 +356,10 @@ int run(int argc, char** argv) {
     Timing timing = run_steps(arguments, recipe, spec, runner, backend);
     if (profile) {
       print_profile(backend);
+    }
+    if (std::string folder = arguments.at("checkpoint"); !folder.empty()) {
+      CheckpointCost cost(executor, runner, step_batches(recipe, spec));
+      report["checkpoint"] = cost.measure(recipe, spec, folder);
     }
     double speed = tokens / timing.median_seconds;
     report["tok_s"] = speed;

@@ -26,6 +26,7 @@
 #include "report/plan_report.h"
 #include "report/progress.h"
 #include "train/checkpoint.h"
+#include "train/other_split.h"
 #include "train/run_files.h"
 #include "train/run_folder.h"
 
@@ -56,6 +57,10 @@ struct TrainArguments {
   std::optional<std::string> resume;  // "" for the newest checkpoint of output_dir
 };
 
+void say_warning(const std::string& line) {
+  say(fmt::format("  {} {}\n", Style::for_stderr().bad("warning:"), printable_lines(line)), stderr);
+}
+
 // Where the run goes on, if it is to; a recipe in force then takes the checkpoint's split and tiling.
 std::optional<ResumePoint> find_start(const TrainArguments& given, Recipe& recipe) {
   if (!given.resume) {
@@ -65,7 +70,7 @@ std::optional<ResumePoint> find_start(const TrainArguments& given, Recipe& recip
   std::optional<ResumePoint> point = given.resume->empty() ? find_resume_point(recipe.output_dir, damaged)
                                                            : read_resume_point(*given.resume);
   for (const std::string& line : damaged) {
-    say(fmt::format("  {} {}\n", Style::for_stderr().bad("warning:"), printable_lines(line)), stderr);
+    say_warning(line);
   }
   if (point) {
     recipe = recipe_to_go_on(recipe, *point);
@@ -105,7 +110,8 @@ int train_command(const TrainArguments& given) {
   Style style = Style::for_stdout();
   // If not even the smallest batches fit, there is no need to read the data.
   LimitsOf least_limits = [&](const Recipe& one) { return smallest_limits(one, spec); };
-  if (Plan least = plan_training(recipe, spec, backend, least_limits); !least.fits()) {
+  // A run that goes on may be split otherwise where its checkpoint's split does not fit.
+  if (Plan least = plan_training(recipe, spec, backend, least_limits); !least.fits() && !start) {
     Plan plan = plan_training(recipe, spec, backend);
     if (!json) {
       say(plan_report(plan, recipe, spec, describe_device(backend, given.device), style) + "\n");
@@ -123,6 +129,14 @@ int train_command(const TrainArguments& given) {
   inputs.resume = std::move(start);
   DataLimits limits(recipe, inputs.data.train, inputs.data.eval ? &*inputs.data.eval : nullptr);
   Plan plan = plan_training(recipe, spec, backend, limits);
+  if (!plan.fits() && inputs.resume) {
+    if (std::optional<OtherSplit> other = find_other_split(recipe, spec, backend, limits)) {
+      say_warning(other->warning);
+      inputs.resume->progress.warnings.push_back(other->warning);
+      inputs.recipe = recipe = std::move(other->recipe);
+      plan = std::move(other->plan);
+    }
+  }
   SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
                                           backend.rates(run_dtype(recipe, spec)));
   if (!json) {

@@ -200,6 +200,51 @@ TEST_F(Resume, TakesMoreStepsButNoOtherExperiment) {
   EXPECT_EQ(split.exit_code, 0) << split.errors;
 }
 
+// On less memory than the checkpoint's split needs, the run is split otherwise, and says so; with enough it
+// is not.
+TEST_F(Resume, IsPlannedAgainWhereTheCheckpointsSplitDoesNotFit) {
+  std::vector<std::string> settings = {"training.save_total_limit=10",
+                                       "training.per_device_eval_batch_size=1"};
+  CommandResult whole = train("run", settings);
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  std::vector<Json> before = metrics_of(path("run"));
+  int64_t needed = read_json(path("run/plan.json"))["peak_bytes"];
+  auto go_on = [&](int64_t limit_bytes) {
+    return train(
+        "run", settings,
+        {"--resume=" + path("run/checkpoint-6").string(), "--memory", std::to_string(limit_bytes) + "B"});
+  };
+  CommandResult fits = go_on(needed);
+  ASSERT_EQ(fits.exit_code, 0) << fits.errors;
+  EXPECT_EQ(fits.errors.find("does not fit"), std::string::npos) << fits.errors;
+  EXPECT_EQ(metrics_of(path("run")), before);
+
+  // Recomputation alone: no bit differs.
+  CommandResult recomputed = go_on(needed - 1);
+  ASSERT_EQ(recomputed.exit_code, 0) << recomputed.errors;
+  EXPECT_NE(recomputed.errors.find("memory.recompute=selective"), std::string::npos) << recomputed.errors;
+  EXPECT_NE(recomputed.errors.find("its bits are those of"), std::string::npos) << recomputed.errors;
+  EXPECT_EQ(metrics_of(path("run")), before);
+  EXPECT_EQ(parse_json(recomputed.output, "summary")["warnings"].size(), 1U);
+
+  CommandResult split = go_on(needed * 4 / 10);
+  ASSERT_EQ(split.exit_code, 0) << split.errors;
+  EXPECT_NE(split.errors.find("training.per_device_train_batch_size="), std::string::npos) << split.errors;
+  EXPECT_NE(split.errors.find("its bits will differ"), std::string::npos) << split.errors;
+  EXPECT_LE(read_json(path("run/plan.json"))["peak_bytes"].get<int64_t>(), needed * 4 / 10);
+  std::vector<Json> after = metrics_of(path("run"));
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < after.size(); ++i) {
+    EXPECT_EQ(after[i]["step"], before[i]["step"]);
+    if (before[i]["step"] == 7 && before[i].contains("loss")) {  // from the same weights: equal to rounding
+      EXPECT_NEAR(after[i]["loss"].get<double>(), before[i]["loss"].get<double>(), 1e-3);
+    }
+  }
+
+  CommandResult never = go_on(needed / 100);
+  EXPECT_EQ(never.exit_code, 3);
+}
+
 TEST_F(Resume, KeepsAsManyCheckpointsAsAsked) {
   ASSERT_EQ(train("run", {"training.save_steps=2", "training.save_total_limit=3"}).exit_code, 0);
   std::set<std::string> kept;
