@@ -3,15 +3,24 @@
 
 #include <signal.h>
 
-#include <initializer_list>
+#include <array>
 
 namespace snug {
 namespace {
 
-volatile sig_atomic_t requested = 0;
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
+volatile sig_atomic_t requested = 0;
+std::array<volatile sig_atomic_t, kStopSignals.size()> caught = {};
+
+// The next one ends the program, whichever it is.
 extern "C" void on_stop_signal(int) {
   requested = 1;
+  for (size_t i = 0; i < kStopSignals.size(); ++i) {
+    if (caught[i] != 0) {
+      signal(kStopSignals[i], SIG_DFL);
+    }
+  }
 }
 
 bool is_ignored(int signal_number) {
@@ -27,15 +36,16 @@ void outlive_write_signals() {
 }
 
 void catch_stop_signals() {
-  for (int signal_number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
-    if (is_ignored(signal_number)) {
+  for (size_t i = 0; i < kStopSignals.size(); ++i) {
+    if (is_ignored(kStopSignals[i])) {
       continue;
     }
+    caught[i] = 1;
     struct sigaction action {};
     action.sa_handler = on_stop_signal;
     sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-    sigaction(signal_number, &action, nullptr);
+    action.sa_flags = SA_RESTART;
+    sigaction(kStopSignals[i], &action, nullptr);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
@@ -70,6 +71,36 @@ TEST_F(Ending, HangUpSaves) {
 }
 TEST_F(Ending, UserSignalSaves) {
   expect_saved_after(SIGUSR1);
+}
+
+// The checkpoint that the first signal asks for cannot be finished: a file that goes along with it is a pipe
+// that nobody writes to. The second ends the run all the same, whichever it is, and what was saved before is
+// gone on from.
+TEST_F(Ending, ASecondSignalEndsAtOnce) {
+  std::filesystem::copy(source_path("models/tiny-story"), path("model"));
+  std::string copied = path("model/generation_config.json");
+  std::vector<std::string> settings = {"lora=null", "model.path=" + path("model"), "training.save_steps=2"};
+  for (int second : {SIGTERM, SIGINT}) {
+    write_file_atomically(copied, "{}\n");
+    ChildSnug child(arguments(settings), path("log"));
+    child.wait_until([&] { return std::filesystem::exists(run_file("checkpoint-2")); });
+    std::filesystem::remove(copied);
+    ASSERT_EQ(mkfifo(copied.c_str(), 0600), 0);
+    EXPECT_TRUE(child.catches(SIGTERM)) << child.output();
+    child.send(SIGTERM);
+    child.wait_until([&] { return !child.catches(SIGTERM); });
+    child.send(second);
+    EXPECT_EQ(child.wait(), 128 + second) << child.output();
+    std::filesystem::remove(copied);
+    write_file_atomically(copied, "{}\n");
+    std::vector<std::string> again = arguments(settings);
+    again.insert(again.end(), {"--set", "training.max_steps=4", "--resume"});
+    CommandResult resumed = run_snug(again);
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_EQ(resumed.errors.find("warning"), std::string::npos) << resumed.errors;
+    EXPECT_NE(resumed.output.find("going on from"), std::string::npos) << resumed.output;
+    std::filesystem::remove_all(path("run"));
+  }
 }
 
 TEST_F(Ending, ASignalThatWasIgnoredAtTheStartStaysIgnored) {

@@ -57,6 +57,12 @@ class ChildSnug {
     }
   }
   std::string output() const { return read_text_file(log_); }
+  // Whether it would catch this signal now.
+  bool catches(int signal_number) const {
+    std::string status = read_text_file("/proc/" + std::to_string(child_) + "/status");
+    std::string mask = status.substr(status.find("SigCgt:") + 7);
+    return (std::stoull(mask, nullptr, 16) >> (signal_number - 1) & 1U) != 0;
+  }
 
   // Until `condition` holds or the child ends.
   void wait_until(const std::function<bool()>& condition) {
