@@ -12,6 +12,7 @@
 #include "base/threads.h"
 #include "compile/phases.h"
 #include "data/batches/synthetic.h"
+#include "model/decoder.h"
 #include "plan/training.h"
 #include "train/trainer.h"
 #include "train/weights.h"
@@ -24,11 +25,7 @@ snug::ModelSpec fifteen_million() {
   spec.architecture = "LlamaForCausalLM";
   spec.vocabulary = 32000;
   spec.width = 288;
-  spec.layers = 6;
-  spec.heads = 6;
-  spec.kv_heads = 6;
-  spec.head_dim = 48;
-  spec.inner_width = 768;
+  spec.decoder = snug::repeat(snug::usual_layer(6, 6, 48, 768), 6);
   spec.max_positions = 256;
   spec.tied_embeddings = true;
   return spec;

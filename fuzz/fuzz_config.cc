@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     snug::ModelSpec spec =
         snug::parse_model_config({reinterpret_cast<const char*>(data), size}, "config.json");
-    if (spec.all_layers() <= 4 && spec.head_dim <= 1024) {
+    if (spec.all_layers() <= 4 && snug::first_of<snug::Attention>(spec.decoder).head_dim <= 1024) {
       snug::build_forward(spec, {.dtype = snug::DType::f32, .max_tokens = 3, .max_sequences = 2});
     }
   } catch (const snug::Error& error) {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/json.h"
+#include "model/decoder.h"
 #include "model/model_spec.h"
 
 namespace snug {
@@ -27,19 +29,13 @@ double positive_key(const Json& config, std::string_view key, const std::string&
 // A share of what is dropped while training, from 0 to below 1.
 double dropout_key(const Json& config, std::string_view key, double fallback, const std::string& path);
 
-// Vocabulary, widths, heads, layers, positions, norm, initialisation and attention_dropout of a decoder-only
-// model.
-void read_decoder_shape(const Json& config, const std::string& path, ModelSpec& spec);
+// Vocabulary, width, positions, norm, initialisation and attention_dropout of a decoder-only model; its
+// heads, its rotation and its inner width in a layer that every family goes on from.
+DecoderLayer read_decoder(const Json& config, const std::string& path, ModelSpec& spec);
 
-// rope_theta and rope_scaling, at the top level or (in newer files) in "rope_parameters".
-void read_rope(const Json& config, const std::string& path, ModelSpec& spec);
-
-// The layers that see `window` tokens back only: those that "layer_types" lists, else all from `first_layer`
-// on. 0: there are none.
-void read_windows(const Json& config, const std::string& path, int64_t window, int64_t first_layer,
-                  ModelSpec& spec);
-
-// Refuses a hidden_act other than silu.
-void require_silu(const Json& config, const std::string& path);
+// Of each layer. Those that "layer_types" lists see `window` tokens back only, or all from `first_layer` on.
+// 0: there are none.
+std::vector<int64_t> read_windows(const Json& config, const std::string& path, int64_t window,
+                                  int64_t first_layer);
 
 }  // namespace snug

@@ -97,18 +97,8 @@ BufferId ForwardBuilder::dropped(BufferId x, std::optional<double> rate) {
   return y;
 }
 
-BufferId ForwardBuilder::gated_mlp(BufferId x, const std::string& name,
-                                   const std::vector<Projection>& gate_and_up, const Projection& down,
-                                   Activation activation_function) {
-  BufferId gate_up = linear(x, name + "gate_up", gate_and_up, spec_.mlp_bias);
-  BufferId gated = activation(name + "gated", x, spec_.inner_width);
-  builder_.append(OpKind::gated_activation, name + "gated", {gate_up}, {gated},
-                  GateAttributes{activation_function});
-  return linear(dropped(gated, options_.dropout.inner), name + "down", {down}, spec_.mlp_bias);
-}
-
-BufferId ForwardBuilder::attention(const AttentionInputs& inputs, const std::string& name,
-                                   AttentionAttributes attributes) {
+BufferId ForwardBuilder::append_attention(const AttentionInputs& inputs, const std::string& name,
+                                          AttentionAttributes attributes) {
   BufferId mixed = activation(name, inputs.q, attributes.heads * attributes.head_dim);
   BufferId lse = builder_.temporary(name + ".lse", DType::f32,
                                     {builder_.buffer(inputs.q).dims[0], fixed(attributes.heads)});

@@ -34,8 +34,6 @@ class ForwardBuilder {
   BufferId add(BufferId a, BufferId b, const std::string& name);
   // x itself where nothing is dropped.
   BufferId dropped(BufferId x, std::optional<double> rate);
-  BufferId gated_mlp(BufferId x, const std::string& name, const std::vector<Projection>& gate_and_up,
-                     const Projection& down, Activation activation);
 
   struct AttentionInputs {
     BufferId q;
@@ -44,7 +42,8 @@ class ForwardBuilder {
     BufferId kv_offsets;
     BufferId bias = kNoBuffer;
   };
-  BufferId attention(const AttentionInputs& inputs, const std::string& name, AttentionAttributes attributes);
+  BufferId append_attention(const AttentionInputs& inputs, const std::string& name,
+                            AttentionAttributes attributes);
 
   // What the options' goal asks for: the loss of all rows, or the logits of the last row of each sequence.
   void append_goal(BufferId x, BufferId head);

@@ -7,12 +7,11 @@ namespace snug {
 namespace {
 
 void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
-  read_decoder_shape(config, path, spec);
-  read_rope(config, path, spec);
-  require_silu(config, path);
-  spec.qkv_bias = json_bool(config, "attention_bias", false, path);
-  spec.attention_out_bias = spec.qkv_bias;
-  spec.mlp_bias = json_bool(config, "mlp_bias", false, path);
+  DecoderLayer layer = read_decoder(config, path, spec);
+  layer.attention.qkv_bias = json_bool(config, "attention_bias", false, path);
+  layer.attention.out_bias = layer.attention.qkv_bias;
+  layer.mlp.bias = json_bool(config, "mlp_bias", false, path);
+  spec.decoder = repeat(layer, layers_key(config, "num_hidden_layers", path));
 }
 
 }  // namespace

@@ -8,10 +8,9 @@ namespace snug {
 namespace {
 
 void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
-  read_decoder_shape(config, path, spec);
-  read_rope(config, path, spec);
-  require_silu(config, path);
-  read_windows(config, path, size_key(config, "sliding_window", 0, path), 0, spec);
+  DecoderLayer layer = read_decoder(config, path, spec);
+  spec.decoder = repeat(layer, layers_key(config, "num_hidden_layers", path),
+                        read_windows(config, path, size_key(config, "sliding_window", 0, path), 0));
 }
 
 }  // namespace

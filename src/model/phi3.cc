@@ -11,9 +11,7 @@ namespace snug {
 namespace {
 
 void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
-  read_decoder_shape(config, path, spec);
-  read_rope(config, path, spec);
-  require_silu(config, path);
+  DecoderLayer layer = read_decoder(config, path, spec);
   auto rope = config.find("rope_parameters");
   const Json& rotation = rope != config.end() && rope->is_object() ? *rope : config;
   if (json_number(rotation, "partial_rotary_factor", 1.0, path) != 1.0) {
@@ -22,11 +20,11 @@ void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
         "supported; Phi-3 and Phi-4 with plain rotary positions are",
         path));
   }
-  if (int64_t window = size_key(config, "sliding_window", 0, path); window > 0) {
-    spec.windows.assign(static_cast<size_t>(spec.layers), window);
-  }
-  spec.fused_projections = true;
+  layer.attention.window = size_key(config, "sliding_window", 0, path);
+  layer.attention.qkv = {"qkv_proj"};
+  layer.mlp.gate_and_up = {"gate_up_proj"};
   spec.dropout.residual = dropout_key(config, "resid_pdrop", 0.0, path);
+  spec.decoder = repeat(layer, layers_key(config, "num_hidden_layers", path));
 }
 
 }  // namespace

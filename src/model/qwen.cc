@@ -8,28 +8,25 @@ namespace snug {
 namespace {
 
 // Layers from max_window_layers on see a window only, if the config asks for it.
-void read_qwen_windows(const Json& config, const std::string& path, ModelSpec& spec) {
+void list_layers(const Json& config, const std::string& path, const DecoderLayer& layer, ModelSpec& spec) {
   bool slides = json_bool(config, "use_sliding_window", false, path);
-  read_windows(config, path, slides ? size_key(config, "sliding_window", 0, path) : 0,
-               json_integer(config, "max_window_layers", path), spec);
+  int64_t window = slides ? size_key(config, "sliding_window", 0, path) : 0;
+  spec.decoder = repeat(layer, layers_key(config, "num_hidden_layers", path),
+                        read_windows(config, path, window, json_integer(config, "max_window_layers", path)));
 }
 
 void read_qwen2(const Json& config, const std::string& path, ModelSpec& spec) {
-  read_decoder_shape(config, path, spec);
-  read_rope(config, path, spec);
-  require_silu(config, path);
-  read_qwen_windows(config, path, spec);
-  spec.qkv_bias = true;
+  DecoderLayer layer = read_decoder(config, path, spec);
+  layer.attention.qkv_bias = true;
+  list_layers(config, path, layer, spec);
 }
 
 void read_qwen3(const Json& config, const std::string& path, ModelSpec& spec) {
-  read_decoder_shape(config, path, spec);
-  read_rope(config, path, spec);
-  require_silu(config, path);
-  read_qwen_windows(config, path, spec);
-  spec.qkv_bias = json_bool(config, "attention_bias", false, path);
-  spec.attention_out_bias = spec.qkv_bias;
-  spec.head_norms = true;
+  DecoderLayer layer = read_decoder(config, path, spec);
+  layer.attention.qkv_bias = json_bool(config, "attention_bias", false, path);
+  layer.attention.out_bias = layer.attention.qkv_bias;
+  layer.attention.head_norms = true;
+  list_layers(config, path, layer, spec);
 }
 
 }  // namespace

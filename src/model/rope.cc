@@ -28,27 +28,28 @@ float scaled_as_llama3(float frequency, const RopeScaling& scaling) {
   return (1.0F - smooth) * frequency / factor + smooth * frequency;
 }
 
-void require_static(const ModelSpec& spec, int64_t length_tokens) {
-  if (length_tokens > spec.rope_scaling.original_positions) {
+void require_static(const RopeScaling& scaling, int64_t length_tokens, const std::string& source) {
+  if (length_tokens > scaling.original_positions) {
     throw bad_input(
         fmt::format("{}: dynamic rope scaling changes with the length of each batch beyond {} tokens, and "
                     "this run asks for {}: lower data.max_length, or give the model a linear or llama3 "
                     "scaling",
-                    spec.source, spec.rope_scaling.original_positions, length_tokens));
+                    source, scaling.original_positions, length_tokens));
   }
 }
 
 }  // namespace
 
-std::vector<float> rope_frequencies(const ModelSpec& spec, int64_t length_tokens) {
-  const RopeScaling& scaling = spec.rope_scaling;
+std::vector<float> rope_frequencies(const Rope& rope, int64_t head_dim, int64_t length_tokens,
+                                    const std::string& source) {
+  const RopeScaling& scaling = rope.scaling;
   if (scaling.kind == RopeScaling::Kind::dynamic) {
-    require_static(spec, length_tokens);
+    require_static(scaling, length_tokens, source);
   }
   std::vector<float> frequencies;
-  for (int64_t i = 0; i < spec.head_dim / 2; ++i) {
-    float exponent = static_cast<float>(2 * i) / static_cast<float>(spec.head_dim);
-    float frequency = 1.0F / std::pow(static_cast<float>(spec.rope_theta), exponent);
+  for (int64_t i = 0; i < head_dim / 2; ++i) {
+    float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
+    float frequency = 1.0F / std::pow(static_cast<float>(rope.theta), exponent);
     if (scaling.kind == RopeScaling::Kind::linear) {
       frequency /= static_cast<float>(scaling.factor);
     } else if (scaling.kind == RopeScaling::Kind::llama3) {

@@ -2,10 +2,14 @@
 // buckets whose biases all layers of a stack share; attention without scaling.
 #include <fmt/format.h>
 
+#include <utility>
+#include <variant>
+#include <vector>
+
 #include "base/error.h"
 #include "model/config_keys.h"
 #include "model/family.h"
-#include "model/forward_builder.h"
+#include "model/stack_builder.h"
 #include "ops/table.h"
 #include "program/names.h"
 
@@ -36,30 +40,73 @@ void require_unscaled_head(const Json& config, const std::string& path) {
   }
 }
 
+RelativePositions read_positions(const Json& config, const std::string& path) {
+  RelativePositions relative{.buckets = size_key(config, "relative_attention_num_buckets", path),
+                             .max_distance = size_key(config, "relative_attention_max_distance", path)};
+  if (relative.buckets < 4 || relative.buckets % 2 != 0 || relative.max_distance <= relative.buckets / 2) {
+    throw bad_input(
+        fmt::format("{}: {} relative buckets up to distance {} cannot be laid out: expected an even number "
+                    "of at least 4, "
+                    "and a distance of more than half of it",
+                    path, relative.buckets, relative.max_distance));
+  }
+  return relative;
+}
+
+// The files number the parts of a block.
+Block numbered(size_t number, std::variant<Attention, GatedMlp> part) {
+  std::visit([&](auto& one) { one.module = fmt::format("{}.{}", number, one.module); }, part);
+  return {.norm_before = fmt::format("{}.layer_norm", number), .part = std::move(part)};
+}
+
+std::vector<Layer> list_layers(const char* stack, int64_t count,
+                               const std::vector<std::variant<Attention, GatedMlp>>& parts) {
+  std::vector<Layer> layers;
+  for (int64_t i = 0; i < count; ++i) {
+    Layer layer{.module = fmt::format("{}.block.{}.layer.", stack, i)};
+    for (size_t number = 0; number < parts.size(); ++number) {
+      layer.blocks.push_back(numbered(number, parts[number]));
+    }
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+void read_layers(const Json& config, const std::string& path, ModelSpec& spec) {
+  Attention around{.sees = Sees::all,
+                   .heads = size_key(config, "num_heads", path),
+                   .head_dim = size_key(config, "d_kv", path),
+                   .relative = read_positions(config, path),
+                   .module = "SelfAttention",
+                   .qkv = {"q", "k", "v"},
+                   .out = "o"};
+  around.kv_heads = around.heads;
+  Attention before = around;
+  before.sees = Sees::before;
+  Attention across = around;
+  across.sees = Sees::source;
+  across.relative.reset();
+  across.module = "EncDecAttention";
+  GatedMlp mlp{.inner_width = size_key(config, "d_ff", path),
+               .activation = Activation::gelu_tanh,
+               .module = "DenseReluDense",
+               .gate_and_up = {"wi_0", "wi_1"},
+               .down = "wo"};
+  int64_t layers = layers_key(config, "num_layers", path);
+  int64_t decoder_layers =
+      config["num_decoder_layers"].is_null() ? layers : layers_key(config, "num_decoder_layers", path);
+  spec.encoder = list_layers("encoder", layers, {around, mlp});
+  spec.decoder = list_layers("decoder", decoder_layers, {before, across, mlp});
+}
+
 void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
   require_gated_gelu(config, path);
   require_unscaled_head(config, path);
   spec.vocabulary = size_key(config, "vocab_size", path);
   spec.width = size_key(config, "d_model", path);
-  spec.head_dim = size_key(config, "d_kv", path);
-  spec.heads = size_key(config, "num_heads", path);
-  spec.kv_heads = spec.heads;
-  spec.inner_width = size_key(config, "d_ff", path);
-  spec.encoder_layers = layers_key(config, "num_layers", path);
-  spec.layers = config["num_decoder_layers"].is_null() ? spec.encoder_layers
-                                                       : layers_key(config, "num_decoder_layers", path);
+  read_layers(config, path, spec);
   spec.norm_epsilon = positive_key(config, "layer_norm_epsilon", path);
-  spec.relative_buckets = size_key(config, "relative_attention_num_buckets", path);
-  spec.relative_max_distance = size_key(config, "relative_attention_max_distance", path);
   spec.tied_embeddings = json_bool(config, "tie_word_embeddings", true, path);
-  if (spec.relative_buckets < 4 || spec.relative_buckets % 2 != 0 ||
-      spec.relative_max_distance <= spec.relative_buckets / 2) {
-    throw bad_input(
-        fmt::format("{}: {} relative buckets up to distance {} cannot be laid out: expected an even number "
-                    "of at least 4, "
-                    "and a distance of more than half of it",
-                    path, spec.relative_buckets, spec.relative_max_distance));
-  }
   double rate = dropout_key(config, "dropout_rate", 0.1, path);
   spec.dropout = {rate, rate, rate, rate, rate};
   spec.max_positions = kUnlimitedPositions;
@@ -71,23 +118,18 @@ void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
   }
 }
 
-// What differs between the two stacks.
-struct Stack {
-  std::string name;  // "encoder" or "decoder", in the files as well
-  BufferId offsets = kNoBuffer;
-  bool causal = false;
-};
-
-class T5Builder : ForwardBuilder {
+class T5Builder : StackBuilder {
  public:
-  using ForwardBuilder::ForwardBuilder;
+  using StackBuilder::StackBuilder;
 
   Program build() {
     Dim source_tokens{Extent::source_tokens, options_.max_source_tokens};
     BufferId source_ids = builder_.input(kSourceIds, DType::i32, {source_tokens});
-    source_offsets_ = builder_.input(kSourceOffsets, DType::i32, {offsets_});
+    StackInputs encoder{.name = "encoder"};
+    encoder.offsets = builder_.input(kSourceOffsets, DType::i32, {offsets_});
     BufferId ids = builder_.input(kIds, DType::i32, {tokens_});
-    BufferId target_offsets = builder_.input(kOffsets, DType::i32, {offsets_});
+    StackInputs decoder{.name = "decoder"};
+    decoder.offsets = builder_.input(kOffsets, DType::i32, {offsets_});
     Dims vocabulary_dims = {fixed(spec_.vocabulary), fixed(spec_.width)};
     std::vector<std::string> other_names = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
     if (spec_.tied_embeddings) {
@@ -95,10 +137,9 @@ class T5Builder : ForwardBuilder {
     }
     BufferId table = weight("shared.weight", vocabulary_dims, std::move(other_names));
 
-    Stack encoder{"encoder", source_offsets_, false};
-    encoded_ = run(encoder, embed(table, source_ids, "encoder.embedding"), spec_.encoder_layers);
-    Stack decoder{"decoder", target_offsets, true};
-    BufferId decoded = run(decoder, embed(table, ids, "decoder.embedding"), spec_.layers);
+    decoder.source = run(encoder, embed(table, source_ids, "encoder.embedding"), spec_.encoder);
+    decoder.source_offsets = encoder.offsets;
+    BufferId decoded = run(decoder, embed(table, ids, "decoder.embedding"), spec_.decoder);
     append_goal(decoded, spec_.tied_embeddings ? table : weight("lm_head.weight", vocabulary_dims));
     Program program = builder_.finish();
     verify_with_shapes(program);
@@ -106,80 +147,15 @@ class T5Builder : ForwardBuilder {
   }
 
  private:
-  int64_t attention_width() const { return spec_.heads * spec_.head_dim; }
-
-  BufferId run(const Stack& stack, BufferId x, int64_t layers) {
-    BufferId bias = weight(stack.name + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-                           {fixed(spec_.relative_buckets), fixed(spec_.heads)});
+  BufferId run(StackInputs& stack, BufferId x, const std::vector<Layer>& layers) {
+    const auto& first = first_of<Attention>(layers);
+    stack.relative_bias = weight(stack.name + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+                                 {fixed(first.relative->buckets), fixed(first.heads)});
     x = dropped(x, options_.dropout.embedding);
-    for (int64_t layer = 0; layer < layers; ++layer) {
-      builder_.set_layer(next_layer_++);
-      x = block(stack, x, bias, layer);
-    }
-    builder_.set_layer(kNoLayer);
+    x = append_layers(layers, stack, x);
     BufferId normed = norm(x, stack.name + ".final_norm", stack.name + ".final_layer_norm.weight");
     return dropped(normed, options_.dropout.output);
   }
-
-  BufferId block(const Stack& stack, BufferId x, BufferId bias, int64_t layer) {
-    std::string name = fmt::format("{}.{}.", stack.name, layer);
-    std::string block_file = fmt::format("{}.block.{}.layer.", stack.name, layer);
-    int part = 0;  // the files number the parts of a block
-    auto next_part = [&] { return fmt::format("{}{}.", block_file, part++); };
-
-    std::string file = next_part();
-    BufferId normed = norm(x, name + "attention_norm", file + "layer_norm.weight");
-    BufferId mixed = self_attention(stack, normed, bias, name, file + "SelfAttention.");
-    x = add(x, dropped(mixed, options_.dropout.residual), name + "attention_sum");
-    if (stack.causal) {
-      file = next_part();
-      normed = norm(x, name + "cross_norm", file + "layer_norm.weight");
-      mixed = cross_attention(stack, normed, name, file + "EncDecAttention.");
-      x = add(x, dropped(mixed, options_.dropout.residual), name + "cross_sum");
-    }
-    file = next_part();
-    normed = norm(x, name + "mlp_norm", file + "layer_norm.weight");
-    file += "DenseReluDense.";
-    BufferId changed =
-        gated_mlp(normed, name, {{file + "wi_0", spec_.inner_width}, {file + "wi_1", spec_.inner_width}},
-                  {file + "wo", spec_.width}, Activation::gelu_tanh);
-    return add(x, dropped(changed, options_.dropout.residual), name + "mlp_sum");
-  }
-
-  BufferId self_attention(const Stack& stack, BufferId x, BufferId bias, const std::string& name,
-                          const std::string& file) {
-    int64_t width = attention_width();
-    BufferId qkv = linear(x, name + "qkv", {{file + "q", width}, {file + "k", width}, {file + "v", width}});
-    AttentionAttributes attributes{.heads = spec_.heads,
-                                   .kv_heads = spec_.heads,
-                                   .head_dim = spec_.head_dim,
-                                   .k_column = width,
-                                   .v_column = 2 * width,
-                                   .causal = stack.causal,
-                                   .relative_buckets = spec_.relative_buckets,
-                                   .relative_max_distance = spec_.relative_max_distance,
-                                   .bidirectional_buckets = !stack.causal};
-    BufferId mixed =
-        attention({qkv, qkv, stack.offsets, stack.offsets, bias}, name + "attention", attributes);
-    return linear(mixed, name + "attention_out", {{file + "o", spec_.width}});
-  }
-
-  BufferId cross_attention(const Stack& stack, BufferId x, const std::string& name, const std::string& file) {
-    int64_t width = attention_width();
-    BufferId q = linear(x, name + "cross_q", {{file + "q", width}});
-    BufferId kv = linear(encoded_, name + "cross_kv", {{file + "k", width}, {file + "v", width}});
-    AttentionAttributes attributes{.heads = spec_.heads,
-                                   .kv_heads = spec_.heads,
-                                   .head_dim = spec_.head_dim,
-                                   .v_column = width,
-                                   .causal = false};
-    BufferId mixed = attention({q, kv, stack.offsets, source_offsets_}, name + "cross_attention", attributes);
-    return linear(mixed, name + "cross_out", {{file + "o", spec_.width}});
-  }
-
-  BufferId source_offsets_ = kNoBuffer;
-  BufferId encoded_ = kNoBuffer;
-  int next_layer_ = 0;
 };
 
 Program build_t5(const ModelSpec& spec, const ForwardOptions& options) {

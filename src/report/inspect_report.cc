@@ -29,6 +29,7 @@ Inspection inspect(const ModelSpec& spec, int64_t rank) {
 
 Json inspection_json(const Inspection& inspection) {
   const ModelSpec& spec = inspection.spec;
+  const auto& attention = first_of<Attention>(spec.decoder);
   bool unlimited = spec.max_positions == kUnlimitedPositions;
   Json bytes = Json::object();
   for (DType dtype : kDtypes) {
@@ -49,12 +50,12 @@ Json inspection_json(const Inspection& inspection) {
           {"dtype", spec.dtype ? Json(name_of(*spec.dtype)) : Json(nullptr)},
           {"vocabulary", spec.vocabulary},
           {"hidden_size", spec.width},
-          {"layers", spec.layers},
-          {"encoder_layers", spec.encoder_layers},
-          {"heads", spec.heads},
-          {"kv_heads", spec.kv_heads},
-          {"head_dim", spec.head_dim},
-          {"intermediate_size", spec.inner_width},
+          {"layers", spec.decoder.size()},
+          {"encoder_layers", spec.encoder.size()},
+          {"heads", attention.heads},
+          {"kv_heads", attention.kv_heads},
+          {"head_dim", attention.head_dim},
+          {"intermediate_size", first_of<GatedMlp>(spec.decoder).inner_width},
           {"max_positions", unlimited ? Json(nullptr) : Json(spec.max_positions)},
           {"tied_embeddings", spec.tied_embeddings},
           {"dropout", dropout}};
@@ -62,15 +63,17 @@ Json inspection_json(const Inspection& inspection) {
 
 std::string inspection_text(const Inspection& inspection, const Style& style) {
   const ModelSpec& spec = inspection.spec;
+  const auto& attention = first_of<Attention>(spec.decoder);
   std::string text = fmt::format("  {}  {} ({})\n", style.bold(spec.source), spec.family, spec.architecture);
-  std::string layers = spec.has_encoder()
-                           ? fmt::format("{} encoder and {} decoder", spec.encoder_layers, spec.layers)
-                           : fmt::format("{}", spec.layers);
+  std::string layers =
+      spec.has_encoder() ? fmt::format("{} encoder and {} decoder", spec.encoder.size(), spec.decoder.size())
+                         : fmt::format("{}", spec.decoder.size());
   std::string positions = spec.max_positions == kUnlimitedPositions
                               ? "relative positions"
                               : fmt::format("up to {} positions", format_count(spec.max_positions));
   text += fmt::format("  {} layers, width {}, {} heads ({} for keys and values) of {}, inner width {}\n",
-                      layers, spec.width, spec.heads, spec.kv_heads, spec.head_dim, spec.inner_width);
+                      layers, spec.width, attention.heads, attention.kv_heads, attention.head_dim,
+                      first_of<GatedMlp>(spec.decoder).inner_width);
   text += fmt::format("  vocabulary {}, {} embeddings, {}\n", format_count(spec.vocabulary),
                       spec.tied_embeddings ? "tied" : "separate", positions);
   if (std::string dropout = describe(spec.dropout); !dropout.empty()) {

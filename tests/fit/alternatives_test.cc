@@ -26,8 +26,7 @@ TEST(Fit, AlternativesFitAndKeepTheEffectiveBatch) {
   recipe.training.per_device_train_batch_size = 8;
   recipe.training.per_device_eval_batch_size = 8;
   recipe.training.gradient_accumulation_steps = 2;
-  ModelSpec spec = small_llama();
-  spec.layers = 8;
+  ModelSpec spec = small_llama(8);
   int64_t needed = plan_training(recipe, spec, backend).peak_bytes();
   recipe.memory.limit_bytes = needed * 6 / 10;
   ASSERT_FALSE(plan_training(recipe, spec, backend).fits());

@@ -12,14 +12,15 @@ namespace {
 
 class LeastRecompute : public testing::Test {
  protected:
+  static constexpr int64_t kLayers = 5;
+
   void SetUp() override {
-    spec_.layers = 5;
     recipe_.training.per_device_train_batch_size = 4;
     recipe_.lora = LoraSection{};
   }
 
   std::vector<Recompute> layers(int64_t full) const {
-    std::vector<Recompute> policies(static_cast<size_t>(spec_.layers), Recompute::selective);
+    std::vector<Recompute> policies(static_cast<size_t>(kLayers), Recompute::selective);
     std::fill_n(policies.begin(), full, Recompute::full);
     return policies;
   }
@@ -31,12 +32,12 @@ class LeastRecompute : public testing::Test {
   }
 
   CpuBackend backend_;
-  ModelSpec spec_ = small_llama();
+  ModelSpec spec_ = small_llama(kLayers);
   Recipe recipe_ = small_recipe();
 };
 
 TEST_F(LeastRecompute, IsNoneWhereAllFits) {
-  std::vector<Recompute> none(static_cast<size_t>(spec_.layers), Recompute::none);
+  std::vector<Recompute> none(static_cast<size_t>(kLayers), Recompute::none);
   recipe_.memory.limit_bytes = peak_of(none);
   FittedRecipe fitted = with_least_recompute(recipe_, spec_, backend_);
   EXPECT_TRUE(fitted.plan.fits());
@@ -44,7 +45,7 @@ TEST_F(LeastRecompute, IsNoneWhereAllFits) {
 }
 
 TEST_F(LeastRecompute, IsTheFirstNumberOfLayersThatFits) {
-  for (int64_t limit_of = 0; limit_of <= spec_.layers; ++limit_of) {
+  for (int64_t limit_of = 0; limit_of <= kLayers; ++limit_of) {
     recipe_.memory.limit_bytes = peak_of(layers(limit_of));
     int64_t first = 0;
     while (peak_of(layers(first)) > *recipe_.memory.limit_bytes) {
@@ -61,7 +62,7 @@ TEST_F(LeastRecompute, SaysWhereNothingFits) {
   recipe_.memory.limit_bytes = 1000;
   FittedRecipe fitted = with_least_recompute(recipe_, spec_, backend_);
   EXPECT_FALSE(fitted.plan.fits());
-  EXPECT_EQ(fitted.recipe.memory.recompute, layers(spec_.layers));
+  EXPECT_EQ(fitted.recipe.memory.recompute, layers(kLayers));
 }
 
 }  // namespace

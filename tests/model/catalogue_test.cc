@@ -88,11 +88,11 @@ TEST(Locate, AFolderWinsThenTheHubCacheThenTheCatalogue) {
   write_file_atomically(repository / "refs/main", "abc123\n");
   write_file_atomically(snapshot / "config.json", config.dump());
   EXPECT_EQ(locate_model(id).folder, snapshot.string());
-  EXPECT_EQ(locate_model(id).spec.layers, 2);
+  EXPECT_EQ(locate_model(id).spec.all_layers(), 2);
 
   config["num_hidden_layers"] = 3;
   write_file_atomically(cache / "folder/config.json", config.dump());
-  EXPECT_EQ(locate_model((cache / "folder").string()).spec.layers, 3);
+  EXPECT_EQ(locate_model((cache / "folder").string()).spec.all_layers(), 3);
   unsetenv("HF_HUB_CACHE");
 }
 

@@ -75,6 +75,18 @@ TEST(ModelSpec, PublishedParameterCounts) {
   EXPECT_EQ(parameters_of(llama32_1b), 1'235'814'400);
 }
 
+Attention attention_of(const ModelSpec& spec) {
+  return first_of<Attention>(spec.decoder);
+}
+
+std::vector<int64_t> windows_of(const ModelSpec& spec) {
+  std::vector<int64_t> windows;
+  for (const Layer& layer : spec.decoder) {
+    windows.push_back(first_of<Attention>({layer}).window);
+  }
+  return windows;
+}
+
 TEST(ModelSpec, DefaultsAndSpellings) {
   Json config = llama_config();
   config.erase("num_key_value_heads");
@@ -82,10 +94,10 @@ TEST(ModelSpec, DefaultsAndSpellings) {
   config["dtype"] = "bfloat16";
   config["rope_parameters"] = {{"rope_theta", 500000.0}, {"rope_type", "default"}};
   ModelSpec spec = parse(config);
-  EXPECT_EQ(spec.kv_heads, 32);
-  EXPECT_EQ(spec.head_dim, 128);
+  EXPECT_EQ(attention_of(spec).kv_heads, 32);
+  EXPECT_EQ(attention_of(spec).head_dim, 128);
   EXPECT_EQ(spec.dtype, DType::bf16);
-  EXPECT_EQ(spec.rope_theta, 500000.0);
+  EXPECT_EQ(attention_of(spec).rope->theta, 500000.0);
 }
 
 Json minimal(const char* model_type, const Json& more = Json::object()) {
@@ -98,27 +110,27 @@ Json minimal(const char* model_type, const Json& more = Json::object()) {
 TEST(ModelSpec, KeysThatAreLeftOutAreHuggingFaces) {
   ModelSpec mistral = parse(minimal("mistral"));
   EXPECT_EQ(mistral.architecture, "MistralForCausalLM");
-  EXPECT_EQ(mistral.heads, 32);
-  EXPECT_EQ(mistral.kv_heads, 8);
-  EXPECT_EQ(mistral.inner_width, 14336);
+  EXPECT_EQ(attention_of(mistral).heads, 32);
+  EXPECT_EQ(attention_of(mistral).kv_heads, 8);
+  EXPECT_EQ(first_of<GatedMlp>(mistral.decoder).inner_width, 14336);
   EXPECT_EQ(mistral.max_positions, 131072);
-  EXPECT_EQ(mistral.windows, std::vector<int64_t>(3, 4096));
+  EXPECT_EQ(windows_of(mistral), std::vector<int64_t>(3, 4096));
   // A key that is there and null is none that was left out.
-  EXPECT_EQ(parse(minimal("mistral", {{"sliding_window", nullptr}})).windows, std::vector<int64_t>(3, 0));
-  EXPECT_EQ(parse(minimal("mistral", {{"num_key_value_heads", nullptr}})).kv_heads, 32);
+  EXPECT_EQ(windows_of(parse(minimal("mistral", {{"sliding_window", nullptr}}))), std::vector<int64_t>(3, 0));
+  EXPECT_EQ(attention_of(parse(minimal("mistral", {{"num_key_value_heads", nullptr}}))).kv_heads, 32);
 
   EXPECT_EQ(parse(minimal("phi3")).norm_epsilon, 1e-5);
   EXPECT_EQ(parse(minimal("phi3")).vocabulary, 32064);
   EXPECT_EQ(parse(minimal("llama")).norm_epsilon, 1e-6);
-  EXPECT_EQ(parse(minimal("llama")).kv_heads, 32);
+  EXPECT_EQ(attention_of(parse(minimal("llama"))).kv_heads, 32);
   EXPECT_EQ(parse(minimal("llama")).max_positions, 2048);
   EXPECT_EQ(parse(minimal("qwen2")).max_positions, 32768);
-  EXPECT_EQ(parse(minimal("qwen3")).head_dim, 128);
+  EXPECT_EQ(attention_of(parse(minimal("qwen3"))).head_dim, 128);
   EXPECT_EQ(parse({{"model_type", "llama"}}).width, 4096);
 
   ModelSpec mt5 = parse({{"model_type", "mt5"}});
   EXPECT_EQ(mt5.vocabulary, 250112);
-  EXPECT_EQ(mt5.layers, 8);
+  EXPECT_EQ(mt5.decoder.size(), 8U);
   EXPECT_TRUE(mt5.tied_embeddings);
 }
 
@@ -126,7 +138,7 @@ TEST(ModelSpec, LlamasScalingBeginsAtTheModelsPositions) {
   Json config = llama_config();
   config["rope_scaling"] = {
       {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}};
-  EXPECT_EQ(parse(config).rope_scaling.original_positions, 4096);
+  EXPECT_EQ(attention_of(parse(config)).rope->scaling.original_positions, 4096);
   config["rope_scaling"].erase("factor");
   expect_refusal(config, {"factor"});
 }
@@ -134,7 +146,7 @@ TEST(ModelSpec, LlamasScalingBeginsAtTheModelsPositions) {
 TEST(ModelSpec, LayersMayAlternateBetweenWindowsAndAllThereIs) {
   Json config = minimal("mistral", {{"sliding_window", 7}});
   config["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
-  EXPECT_EQ(parse(config).windows, (std::vector<int64_t>{0, 7, 0}));
+  EXPECT_EQ(windows_of(parse(config)), (std::vector<int64_t>{0, 7, 0}));
   config["sliding_window"] = nullptr;
   expect_refusal(config, {"layer_types", "sliding_window"});
   config["layer_types"] = {"full_attention"};

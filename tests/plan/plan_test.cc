@@ -94,8 +94,8 @@ TEST(Plan, BuffersThatLiveTogetherNeverOverlap) {
 TEST(Plan, RunsThatNobodyCanCountAreRefused) {
   CpuBackend backend;
   ModelSpec spec = small_llama();
-  spec.width = spec.inner_width = 1 << 24;
-  spec.layers = 400;
+  spec.width = 1 << 24;
+  spec.decoder = repeat(usual_layer(4, 2, 6, 1 << 24), 400);
   Recipe recipe = small_recipe();
   EXPECT_THROW(plan_training(recipe, spec, backend), Error);
   spec = small_llama();
@@ -133,7 +133,7 @@ TEST(Plan, PlacementLossIsAtMostOnePercentOnLlamas) {
         for (const PhasePlan& phase : plan.phases) {
           double loss = static_cast<double>(phase.device().peak_bytes - phase.device().lower_bound_bytes);
           EXPECT_LE(loss, 0.01 * static_cast<double>(phase.device().lower_bound_bytes))
-              << phase.name() << ", " << spec.layers << " layers, lora " << lora << ", policy "
+              << phase.name() << ", " << spec.all_layers() << " layers, lora " << lora << ", policy "
               << static_cast<int>(policy);
         }
       }
@@ -178,9 +178,7 @@ TEST(Plan, RecomputationTakesLessMemory) {
     recipe.data.max_length = 60;
     recipe.lora = LoraSection{};
     recipe.memory.recompute = {policy};
-    ModelSpec spec = small_llama();
-    spec.layers = 12;
-    return plan_training(recipe, spec, backend).peak_bytes();
+    return plan_training(recipe, small_llama(12), backend).peak_bytes();
   };
   EXPECT_LT(peak(Recompute::selective), peak(Recompute::none));
   EXPECT_LT(peak(Recompute::full), peak(Recompute::selective));

@@ -18,8 +18,10 @@ namespace snug {
 
 // Of one sum in the model's products: the error relative to it.
 inline double product_error(const ModelSpec& spec, int64_t tokens) {
-  return fp32_error(static_cast<double>(
-      std::max({spec.width, spec.inner_width, spec.heads * spec.head_dim, spec.vocabulary, tokens})));
+  int64_t inner_width = first_of<GatedMlp>(spec.decoder).inner_width;
+  int64_t mixed_width = first_of<Attention>(spec.decoder).q_width();
+  return fp32_error(
+      static_cast<double>(std::max({spec.width, inner_width, mixed_width, spec.vocabulary, tokens})));
 }
 
 // Results by name: losses, norms, tensors.

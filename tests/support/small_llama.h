@@ -1,23 +1,20 @@
 // Llama shapes for tests, without a file.
 #pragma once
 
+#include "model/decoder.h"
 #include "model/model_spec.h"
 #include "recipe/recipe.h"
 
 namespace snug {
 
-inline ModelSpec small_llama() {
+inline ModelSpec small_llama(int64_t layers = 3) {
   ModelSpec spec;
   spec.family = "llama";
   spec.architecture = "LlamaForCausalLM";
   spec.source = "small_llama";
   spec.vocabulary = 97;
   spec.width = 24;
-  spec.layers = 3;
-  spec.heads = 4;
-  spec.kv_heads = 2;
-  spec.head_dim = 6;
-  spec.inner_width = 40;
+  spec.decoder = repeat(usual_layer(4, 2, 6, 40), layers);
   spec.max_positions = 64;
   return spec;
 }
@@ -27,11 +24,7 @@ inline ModelSpec deepseek_7b() {
   ModelSpec spec = small_llama();
   spec.vocabulary = 102400;
   spec.width = 4096;
-  spec.layers = 30;
-  spec.heads = 32;
-  spec.kv_heads = 32;
-  spec.head_dim = 128;
-  spec.inner_width = 11008;
+  spec.decoder = repeat(usual_layer(32, 32, 128, 11008), 30);
   spec.max_positions = 4096;
   return spec;
 }

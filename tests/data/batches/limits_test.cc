@@ -135,7 +135,7 @@ TEST(DataLimits, EvaluationHasItsOwn) {
 // A lower bound above what the data needs would refuse runs that fit.
 TEST(SmallestLimits, AreNeverAboveThoseOfTheData) {
   ModelSpec spec;
-  spec.encoder_layers = 1;
+  spec.encoder.resize(1);
   Recipe recipe;
   recipe.data.max_length = 512;
   recipe.data.max_target_length = 64;
