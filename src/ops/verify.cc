@@ -1,7 +1,6 @@
 // The rules that every program keeps between passes.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <unordered_set>
 
 #include "ops/effects.h"
@@ -12,7 +11,11 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Program& program) : program_(program), written_(program.buffers.size()) {}
+  explicit Verifier(const Program& program)
+      : program_(program),
+        written_(program.buffers.size()),
+        reader_(program.buffers.size(), nullptr),
+        writer_(program.buffers.size(), nullptr) {}
 
   std::string run() {
     std::string problem = check_buffers();
@@ -53,11 +56,11 @@ class Verifier {
       if (!in_range(op.inputs[i])) {
         return fmt::format("input {} is no buffer", op.inputs[i]);
       }
+      reader_[static_cast<size_t>(op.inputs[i])] = &op;
       if (std::string problem = check_content(op.inputs[i], effect_on_input(op, i)); !problem.empty()) {
         return problem;
       }
     }
-    std::unordered_set<BufferId> own_outputs;  // attention writes queries' and keys' columns of one buffer
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       BufferId id = op.outputs[i];
       if (id == kNoBuffer) {
@@ -70,14 +73,15 @@ class Verifier {
       if (std::string problem = check_content(id, effect); !problem.empty()) {
         return problem;
       }
-      bool may_overwrite = outlives_execution(program_.buffer(id)) || own_outputs.contains(id);
+      // Attention writes queries' and keys' columns of one buffer.
+      bool may_overwrite = outlives_execution(program_.buffer(id)) || writer_[static_cast<size_t>(id)] == &op;
       if (effect == Effect::write && is_written(id) && !may_overwrite) {
         return fmt::format("writes \"{}\" a second time", program_.buffer(id).name);
       }
-      if (std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end()) {
+      if (reader_[static_cast<size_t>(id)] == &op) {
         return fmt::format("changes \"{}\", which it also reads", program_.buffer(id).name);
       }
-      own_outputs.insert(id);
+      writer_[static_cast<size_t>(id)] = &op;
       written_[static_cast<size_t>(id)] = true;
     }
     return "";
@@ -95,6 +99,8 @@ class Verifier {
 
   const Program& program_;
   std::vector<bool> written_;
+  std::vector<const Op*> reader_;  // of each buffer, the last so far
+  std::vector<const Op*> writer_;
 };
 
 }  // namespace

@@ -2,23 +2,32 @@
 #include "plan/placement.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+
+#include "plan/occupancy.h"
 
 namespace snug {
 namespace {
 
-constexpr double kGoodEnoughLoss = 0.002;         // of the lower bound
-constexpr int64_t kImprovementWork = 60'000'000;  // placement comparisons: bounds the time of large plans
+constexpr double kGoodEnoughLoss = 0.002;          // of the lower bound
+constexpr int64_t kImprovementPairs = 60'000'000;  // of items placed: bounds the time of large plans
 
-bool overlap(const Interval& a, const Interval& b) {
-  return a.first <= b.last && b.first <= a.last;
+int ops_of(const std::vector<PlacementItem>& items) {
+  int last = 0;
+  for (const PlacementItem& item : items) {
+    last = std::max(last, item.interval.last);
+  }
+  return last + 1;
 }
 
 using Order = std::vector<size_t>;
 
 class Placer {
  public:
-  explicit Placer(const std::vector<PlacementItem>& items) : items_(items) { find_lower_bound(); }
+  explicit Placer(const std::vector<PlacementItem>& items) : items_(items), occupancy_(ops_of(items)) {
+    find_lower_bound();
+  }
 
   Placement run() {
     best_.bytes = INT64_MAX;
@@ -34,16 +43,13 @@ class Placer {
     improve(best_order);
     best_.lower_bound_bytes = lower_bound_;
     best_.peak_index = peak_index_;
+    best_.looked_at = occupancy_.looked_at();
     return best_;
   }
 
  private:
   void find_lower_bound() {
-    int last = 0;
-    for (const PlacementItem& item : items_) {
-      last = std::max(last, item.interval.last);
-    }
-    std::vector<int64_t> change(static_cast<size_t>(last) + 2, 0);
+    std::vector<int64_t> change(static_cast<size_t>(ops_of(items_)) + 1, 0);
     for (const PlacementItem& item : items_) {
       change[static_cast<size_t>(item.interval.first)] += item.bytes;
       change[static_cast<size_t>(item.interval.last) + 1] -= item.bytes;
@@ -97,26 +103,17 @@ class Placer {
   // result if it is the best so far.
   bool place(const Order& order) {
     std::vector<int64_t> offsets(items_.size(), 0);
-    std::vector<size_t> by_offset;  // placed items, lowest first
-    by_offset.reserve(items_.size());
+    occupancy_.clear();
     int64_t total = 0;
     for (size_t i : order) {
-      int64_t offset = 0;
-      for (size_t placed : by_offset) {
-        if (offsets[placed] >= offset + items_[i].bytes) {
-          break;
-        }
-        if (overlap(items_[i].interval, items_[placed].interval)) {
-          offset = std::max(offset, offsets[placed] + items_[placed].bytes);
-        }
+      const auto& [interval, bytes] = items_[i];
+      if (bytes > 0) {
+        offsets[i] = occupancy_.lowest_free(interval, bytes);
+        occupancy_.take(interval, offsets[i], bytes);
       }
-      work_ += static_cast<int64_t>(by_offset.size());
-      offsets[i] = offset;
-      total = std::max(total, offset + items_[i].bytes);
-      auto position = std::upper_bound(by_offset.begin(), by_offset.end(), offset,
-                                       [&](int64_t value, size_t other) { return value < offsets[other]; });
-      by_offset.insert(position, i);
+      total = std::max(total, offsets[i] + bytes);
     }
+    pairs_ += std::ssize(order) * (std::ssize(order) - 1) / 2;
     if (total >= best_.bytes) {
       return false;
     }
@@ -126,11 +123,11 @@ class Placer {
   }
 
   // The item that reaches the top was placed too late: it goes to the front of the order. Repeated, this
-  // finds an order without the conflict, or ends when the work is spent.
+  // finds an order without the conflict, or ends when enough was tried.
   void improve(Order order) {
-    work_ = 0;
+    pairs_ = 0;
     std::vector<int> promoted(items_.size(), 0);
-    while (!good_enough() && work_ < kImprovementWork) {
+    while (!good_enough() && pairs_ < kImprovementPairs) {
       size_t top = highest_item(promoted);
       if (top == items_.size()) {
         return;
@@ -161,7 +158,8 @@ class Placer {
   int64_t lower_bound_ = 0;
   int peak_index_ = 0;
   Placement best_;
-  int64_t work_ = 0;
+  Occupancy occupancy_;
+  int64_t pairs_ = 0;
 };
 
 }  // namespace

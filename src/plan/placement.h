@@ -19,6 +19,7 @@ struct Placement {
   int64_t bytes = 0;              // end of the highest item
   int64_t lower_bound_bytes = 0;  // the largest sum of live bytes: no placement can be smaller
   int peak_index = 0;             // the op at which that sum is reached
+  int64_t looked_at = 0;          // how much work it was (plan/occupancy.h)
 };
 
 // Deterministic: the same items give the same offsets everywhere.
