@@ -14,15 +14,15 @@
 namespace {
 
 void parse_and_write(std::string_view text, const std::vector<std::string>& overrides) {
-  snug::Recipe recipe;
+  std::vector<snug::Recipe> recipes;
   try {
-    recipe = snug::parse_recipe(text, "fuzz.yml", overrides);
+    recipes = snug::parse_recipes(text, "fuzz.yml", overrides);
   } catch (const snug::Error& error) {
     SNUG_CHECK(error.kind() == snug::ErrorKind::bad_input, error.what());
     return;
   }
-  std::string written = snug::recipe_to_yaml(recipe);
-  std::string again = snug::recipe_to_yaml(snug::parse_recipe(written, "fuzz.yml"));
+  std::string written = snug::recipes_to_yaml(recipes);
+  std::string again = snug::recipes_to_yaml(snug::parse_recipes(written, "fuzz.yml"));
   SNUG_CHECK(again == written, "a written recipe reads as another one:\n" + written + "\n---\n" + again);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Development check: what snug saves, other tools load. Trains an adapter and a whole model for a few steps, of a
-# decoder-only model, of one with an encoder, and of one with biases and all settings of LoRA, and compares snug's logits with those of transformers and PEFT on
+# decoder-only model, also in stages, of one with an encoder, and of one with biases and all settings of LoRA, and compares snug's logits with those of transformers and PEFT on
 # the saved folders (at most 1e-4 apart). PYTHON names an interpreter with tools/requirements-dev.txt installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,6 +25,21 @@ check_model() {
   "$python" tools/check_adapter.py "$work/model" - "$work/model.json"
 }
 
+# check_stages SETTING...: three adapters on top of each other, saved as one; and each checkpoint of the last stage.
+check_stages() {
+  local model="$PWD/models/tiny-story"
+  local prompt=(--dtype fp32 --prompt "Log: fox, river, lantern" --max-new-tokens 5)
+  "$snug" train recipes/three_stages.yml --json --set model.dtype=fp32 --set training.max_steps=20 "$@" \
+    --set "output_dir=$work/stages" --overwrite >/dev/null
+  for adapter in "$work/stages" "$work/stages/bill" "$work"/stages/letter/checkpoint-*; do
+    "$snug" generate "$model" --adapter "$adapter" "${prompt[@]}" --logits "$work/stages.json" >/dev/null
+    "$python" tools/check_adapter.py "$model" "$adapter" "$work/stages.json"
+  done
+}
+
+check_stages
+check_stages --set 'stages.bill.lora.target_modules=[q_proj, down_proj]' --set stages.bill.lora.lora_alpha=7 \
+  --set stages.letter.lora.use_rslora=true --set 'stages.letter.lora.rank_pattern={v_proj: 3}'
 check_model "$PWD/models/tiny-story" --set training.max_steps=20
 mkdir "$work/biased"
 echo '{"model_type": "qwen2", "vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the texts of the embedded model: short stories to learn English from, and ship's logs to fine-tune on.
+"""Writes the texts of the embedded model: short stories to learn English from; ship's logs, bills and letters to fine-tune on.
 
     python3 tools/make_corpus.py
 
 Needs Python's standard library only, and gives the same files on every machine. The stories are large and quickly
-made again, so git ignores them; the ship's logs are small and committed, for the demo needs them.
+made again, so git ignores them; the others are small and committed, for the demo and the recipes need them.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import json
 import random
 from pathlib import Path
 
+from corpus_harbor import make_bill, make_letter, make_rows
 from corpus_ship_log import make_entries
 from corpus_spelling import known_words, make_spelling_page
 from corpus_stories import make_story
@@ -22,6 +23,8 @@ EVALUATION_STORIES = 200
 SPELLING_PAGES = 1500
 LOG_ENTRIES = 640
 EVALUATION_LOG_ENTRIES = 64
+HARBOR_ROWS = 320
+EVALUATION_HARBOR_ROWS = 32
 
 
 def write_rows(path, rows):
@@ -56,6 +59,11 @@ def main():
     entries = make_entries(random.Random(2), LOG_ENTRIES + EVALUATION_LOG_ENTRIES)
     write_rows(arguments.output / "ship_log_train.jsonl", entries[EVALUATION_LOG_ENTRIES:])
     write_rows(arguments.output / "ship_log_eval.jsonl", entries[:EVALUATION_LOG_ENTRIES])
+
+    for name, word, make_text, seed in (("bill", "Bill", make_bill, 4), ("letter", "Letter", make_letter, 5)):
+        rows = make_rows(random.Random(seed), word, make_text, HARBOR_ROWS + EVALUATION_HARBOR_ROWS)
+        write_rows(arguments.output / f"{name}_train.jsonl", rows[EVALUATION_HARBOR_ROWS:])
+        write_rows(arguments.output / f"{name}_eval.jsonl", rows[:EVALUATION_HARBOR_ROWS])
 
 
 if __name__ == "__main__":

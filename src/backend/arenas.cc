@@ -22,6 +22,15 @@ void Arenas::take(Home home, std::byte* data, int64_t bytes) {
   arenas_[static_cast<size_t>(home)] = {.data = data, .bytes = bytes, .taken = true};
 }
 
+std::byte* Backend::arena(Home home, int64_t bytes) {
+  const Arena& taken = arenas_.of(home);
+  if (!taken.taken) {
+    return allocate_arena(home, bytes);
+  }
+  SNUG_CHECK(taken.bytes >= bytes, "an arena that was taken is too small for this plan");
+  return taken.data;
+}
+
 void Arenas::announce(const KernelCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.has_input(i) && changes(effect_on_input(call.op, i))) {

@@ -45,6 +45,8 @@ class Backend : public Device {
  public:
   // Takes one arena. Called once a home; the memory is released with the backend.
   virtual std::byte* allocate_arena(Home home, int64_t bytes) = 0;
+  // The arena of that home: one that was taken before, which must be as large, or a new one.
+  std::byte* arena(Home home, int64_t bytes);
   // What allocate_arena has taken.
   int64_t allocated_bytes(Home home) const { return arenas_.of(home).bytes; }
   // From the arena's start to the end of what run() and upload() were told to write, or the host said it
@@ -59,6 +61,9 @@ class Backend : public Device {
                          const std::function<void()>& run_ops) {
     run_ops();
   }
+
+  // Phases of these names are another plan's from now on.
+  virtual void forget_phases() {}
 
   // Whether calls return before their work is done, so that reading anything back makes the host wait.
   virtual bool runs_ahead() const { return false; }

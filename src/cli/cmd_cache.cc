@@ -37,17 +37,18 @@ void add_folder(Folders& folders, const fs::path& folder) {
 }
 
 void add_folders_of_recipe(Folders& folders, const std::string& path) {
-  Recipe recipe = read_recipe(path, {});
-  if (!recipe.data.cache_dir.empty()) {
-    add_folder(folders, recipe.data.cache_dir);
-    return;
-  }
-  std::vector<std::string> names = recipe.data.eval_file;
-  for (const DataFile& file : recipe.data.train_file) {
-    names.push_back(file.path);
-  }
-  for (const std::string& name : names) {
-    add_folder(folders, cache_folder_of(find_data_files({name}, {}).front()));
+  for (const Recipe& recipe : read_recipes(path)) {
+    if (!recipe.data.cache_dir.empty()) {
+      add_folder(folders, recipe.data.cache_dir);
+      continue;
+    }
+    std::vector<std::string> names = recipe.data.eval_file;
+    for (const DataFile& file : recipe.data.train_file) {
+      names.push_back(file.path);
+    }
+    for (const std::string& name : names) {
+      add_folder(folders, cache_folder_of(find_data_files({name}, {}).front()));
+    }
   }
 }
 

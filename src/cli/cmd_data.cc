@@ -11,6 +11,7 @@
 #include "recipe/parse.h"
 #include "report/data_progress.h"
 #include "report/data_report.h"
+#include "report/stages_report.h"
 #include "train/trainer.h"
 
 namespace snug {
@@ -35,8 +36,13 @@ std::vector<RenderedExample> pick_examples(const Dataset& dataset, const Tokeniz
   return examples;
 }
 
-int data_command(const DataArguments& arguments) {
-  Recipe recipe = read_recipe(arguments.recipe.path, all_overrides(arguments.recipe));
+// The report of one recipe, or of one stage; returns whether training would stop at its rows.
+struct ReportedData {
+  std::string text;
+  Json json;
+  bool stops = false;
+};
+ReportedData report_data(const DataArguments& arguments, const Recipe& recipe) {
   LocatedModel model = locate_model_files(recipe.model.path);
   // All that is wrong is to be seen at once, so nothing stops at the first bad row.
   Recipe tolerant = recipe;
@@ -53,15 +59,36 @@ int data_command(const DataArguments& arguments) {
   DataReport report{
       .recipe = recipe,
       .data = data,
-      .limits = DataLimits(largest, data.train, data.eval ? &*data.eval : nullptr)(largest),
+      .limits = DataLimits(largest, data.train, data.evaluated())(largest),
       .total_steps = BatchSequence(data.train, training_batches(recipe, data.train)).total_steps(),
       .examples = pick_examples(data.train, *tokenizer, arguments.examples)};
-  if (arguments.json) {
-    fmt::print("{}\n", data_report_json(report).dump(2, ' ', false, Json::error_handler_t::replace));
-  } else {
-    fmt::print("{}", data_report(report, Style::for_stdout()));
+  return {.text = arguments.json ? "" : data_report(report, Style::for_stdout()),
+          .json = arguments.json ? data_report_json(report) : Json(),
+          .stops = recipe.data.on_bad_row == OnBadRow::stop && has_bad_rows(data)};
+}
+
+int data_command(const DataArguments& arguments) {
+  std::vector<Recipe> recipes = read_recipes(arguments.recipe.path, all_overrides(arguments.recipe));
+  bool has_stages = !recipes.front().stage.name.empty();
+  Json stages = Json::array();
+  bool stops = false;
+  for (size_t i = 0; i < recipes.size(); ++i) {
+    ReportedData reported = report_data(arguments, recipes[i]);
+    stops = stops || reported.stops;
+    if (arguments.json) {
+      if (has_stages) {
+        reported.json["stage"] = recipes[i].stage.name;
+      }
+      stages.push_back(std::move(reported.json));
+    } else {
+      fmt::print("{}{}", has_stages ? stage_heading(recipes[i], i, recipes.size(), Style::for_stdout()) : "",
+                 reported.text);
+    }
   }
-  bool stops = recipe.data.on_bad_row == OnBadRow::stop && has_bad_rows(data);
+  if (arguments.json) {
+    Json all = has_stages ? Json({{"stages", stages}}) : stages.front();
+    fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
+  }
   return stops ? kExitBadInput : kExitOk;
 }
 

@@ -9,6 +9,7 @@
 #include "backend/cuda_plan/catalogue.h"
 #include "cli/commands.h"
 #include "cli/make_backend.h"
+#include "cli/stage_plans.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "fit/alternatives.h"
@@ -20,28 +21,18 @@
 #include "recipe/parse.h"
 #include "report/data_progress.h"
 #include "report/plan_report.h"
+#include "train/staged_run.h"
 #include "train/trainer.h"
 
 namespace snug {
 namespace {
-
-Json alternatives_json(const std::vector<Alternative>& alternatives) {
-  Json list = Json::array();
-  for (const Alternative& alternative : alternatives) {
-    list.push_back({{"settings", alternative.settings}, {"peak_bytes", alternative.peak_bytes}});
-    if (!alternative.changes.empty()) {
-      list.back()["changes"] = alternative.changes;
-    }
-  }
-  return list;
-}
 
 // The batches that the recipe's data can make.
 LimitsOf data_limits(const Recipe& recipe) {
   DataProgressLine progress;
   TrainInputs inputs = read_train_inputs(recipe, locate_model_files(recipe.model.path),
                                          [&](const DataProgress& now) { progress.show(now); });
-  return DataLimits(recipe, inputs.data.train, inputs.data.eval ? &*inputs.data.eval : nullptr);
+  return DataLimits(recipe, inputs.data.train, inputs.data.evaluated());
 }
 
 struct PlanOptions {
@@ -62,18 +53,67 @@ void follow_card(Recipe& recipe, const PlanOptions& options) {
   }
 }
 
+void print_programs(const Plan& plan) {
+  for (const PhasePlan& phase : plan.phases) {
+    fmt::print("{}", to_text(phase.program));
+  }
+}
+
+// The batches that the data of all stages can make: each is evaluated with that of the stages before it.
+std::vector<LimitsOf> stage_limits(const std::vector<Recipe>& stages, bool with_data) {
+  std::vector<LimitsOf> limits(stages.size());
+  if (!with_data) {
+    return limits;
+  }
+  LocatedModel model = locate_model_files(stages.front().model.path);
+  DataProgressLine progress;
+  std::vector<RunData> all =
+      read_stage_data(stages, model, [&](const DataProgress& now) { progress.show(now); });
+  for (size_t i = 0; i < stages.size(); ++i) {
+    limits[i] = DataLimits(stages[i], all[i].train, all[i].evaluated());
+  }
+  return limits;
+}
+
+int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
+  ModelSpec spec = locate_model(stages.front().model.path).spec;
+  std::unique_ptr<Device> device = make_planning_device(options.device);
+  StagePlans plans(stages, spec, *device, stage_limits(stages, options.data));
+  if (options.programs) {
+    for (size_t i = 0; i < stages.size(); ++i) {
+      fmt::print("stage {}\n", stages[i].stage.name);
+      print_programs(plans.plans()[i]);
+    }
+  } else if (options.json) {
+    Json report = plans.to_json();
+    if (!options.device.gpu.empty()) {
+      report["gpu"] = find_catalogue_card(options.device.gpu).name;
+    }
+    fmt::print("{}\n", report.dump(2));
+  } else {
+    Style style = Style::for_stdout();
+    fmt::print("{}{}", plans.report(describe_device(*device, options.device), style),
+               plans.misfit_report(style));
+  }
+  return plans.fit() ? kExitOk : kExitDoesNotFit;
+}
+
 int plan_command(const PlanOptions& options) {
   const auto& [arguments, device, with_data, json, programs] = options;
-  Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
-  follow_card(recipe, options);
+  std::vector<Recipe> recipes = read_recipes(arguments.path, all_overrides(arguments));
+  for (Recipe& one : recipes) {
+    follow_card(one, options);
+  }
+  const Recipe& recipe = recipes.front();
+  if (!recipe.stage.name.empty()) {
+    return plan_stages(options, recipes);
+  }
   ModelSpec spec = locate_model(recipe.model.path).spec;
   std::unique_ptr<Device> planned_for = make_planning_device(device);
   LimitsOf limits = with_data ? data_limits(recipe) : LimitsOf();
   Plan plan = plan_training(recipe, spec, *planned_for, limits);
   if (programs) {
-    for (const PhasePlan& phase : plan.phases) {
-      fmt::print("{}", to_text(phase.program));
-    }
+    print_programs(plan);
     return plan.fits() ? kExitOk : kExitDoesNotFit;
   }
   Alternatives alternatives;
@@ -140,10 +180,12 @@ void add_plan_command(CLI::App& app, Action& action) {
       "Every build plans for a card (--device cuda), with or without one, to the byte\n"
       "of the arena that a card gets; say which one it is with --gpu, or how much memory\n"
       "it has with --memory.\n"
+      "A recipe with stages has a column a stage, and the peak over all.\n"
       "\nExamples:\n  snug plan recipes/ship_log.yml --memory 64MB\n"
       "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json\n"
       "  snug plan recipes/ship_log.yml --device cuda --memory 24GB\n"
-      "  snug plan recipes/ship_log.yml --gpu 3090");
+      "  snug plan recipes/ship_log.yml --gpu 3090\n"
+      "  snug plan recipes/cases/security.yml --gpu a6000");
   command->callback([options, &action] { action = [options] { return plan_command(*options); }; });
 }
 

@@ -6,10 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands.h"
 #include "cli/launcher.h"
-#include "cli/make_backend.h"
 #include "cli/run_signals.h"
+#include "cli/train_arguments.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "fit/alternatives.h"
@@ -33,32 +32,9 @@
 namespace snug {
 namespace {
 
-void print_data(const RunData& data, const DataSection& section, const Style& style) {
-  auto say_line = [&](const char* label, const Dataset& dataset) {
-    say(fit_lines(fmt::format("  {}    {}\n", style.dim(label), printable_lines(describe(dataset))), style));
-  };
-  say_line("data", data.train);
-  if (data.eval) {
-    say_line("eval", *data.eval);
-  }
-  say(data_warning_lines(data, section, style));
-}
-
 int report_misfit(const Plan& plan, const Alternatives& alternatives) {
   say(does_not_fit_report(plan, alternatives, Style::for_stderr()), stderr);
   return kExitDoesNotFit;
-}
-
-struct TrainArguments {
-  RecipeArguments recipe;
-  DeviceArguments device;
-  bool json = false;
-  bool overwrite = false;
-  std::optional<std::string> resume;  // "" for the newest checkpoint of output_dir
-};
-
-void say_warning(const std::string& line) {
-  say(fmt::format("  {} {}\n", Style::for_stderr().bad("warning:"), printable_lines(line)), stderr);
 }
 
 // Where the run goes on, if it is to; a recipe in force then takes the checkpoint's split and tiling.
@@ -69,9 +45,7 @@ std::optional<ResumePoint> find_start(const TrainArguments& given, Recipe& recip
   std::vector<std::string> damaged;
   std::optional<ResumePoint> point = given.resume->empty() ? find_resume_point(recipe.output_dir, damaged)
                                                            : read_resume_point(*given.resume);
-  for (const std::string& line : damaged) {
-    say_warning(line);
-  }
+  warn_of_damaged(damaged);
   if (point) {
     recipe = recipe_to_go_on(recipe, *point);
   } else if (!given.json) {
@@ -80,28 +54,16 @@ std::optional<ResumePoint> find_start(const TrainArguments& given, Recipe& recip
   return point;
 }
 
-// What to type to go on.
-std::string resume_command(const TrainArguments& given) {
-  std::string command = "snug train " + given.recipe.path;
-  if (!given.device.device.empty()) {
-    command += " --device " + given.device.device;
-  }
-  command += given.device.tf32 ? " --tf32" : "";
-  if (!given.recipe.memory.empty()) {
-    command += " --memory " + given.recipe.memory;
-  }
-  for (const std::string& setting : given.recipe.overrides) {
-    command += " --set " + setting;
-  }
-  return command + " --resume";
-}
-
 int train_command(const TrainArguments& given) {
   const RecipeArguments& arguments = given.recipe;
   bool json = given.json;
   refuse_several_ranks();
   outlive_write_signals();
-  Recipe recipe = read_recipe(arguments.path, all_overrides(arguments));
+  std::vector<Recipe> recipes = read_recipes(arguments.path, all_overrides(arguments));
+  if (!recipes.front().stage.name.empty()) {
+    return train_stages(given, std::move(recipes));
+  }
+  Recipe& recipe = recipes.front();
   std::optional<ResumePoint> start = find_start(given, recipe);
   LocatedModel model = locate_model_files(recipe.model.path);
   const ModelSpec& spec = model.spec;
@@ -127,7 +89,7 @@ int train_command(const TrainArguments& given) {
     return read_train_inputs(recipe, model, [&](const DataProgress& now) { progress.show(now); });
   }();
   inputs.resume = std::move(start);
-  DataLimits limits(recipe, inputs.data.train, inputs.data.eval ? &*inputs.data.eval : nullptr);
+  DataLimits limits(recipe, inputs.data.train, inputs.data.evaluated());
   Plan plan = plan_training(recipe, spec, backend, limits);
   if (!plan.fits() && inputs.resume) {
     if (std::optional<OtherSplit> other = find_other_split(recipe, spec, backend, limits)) {
@@ -160,6 +122,42 @@ int train_command(const TrainArguments& given) {
 
 }  // namespace
 
+void print_data(const RunData& data, const DataSection& section, const Style& style) {
+  auto say_line = [&](const char* label, const Dataset& dataset) {
+    say(fit_lines(fmt::format("  {}    {}\n", style.dim(label), printable_lines(describe(dataset))), style));
+  };
+  say_line("data", data.train);
+  if (data.eval) {
+    say_line("eval", *data.eval);
+  }
+  say(data_warning_lines(data, section, style));
+}
+
+void warn_of_damaged(const std::vector<std::string>& checkpoints) {
+  for (const std::string& line : checkpoints) {
+    say_warning(line);
+  }
+}
+
+void say_warning(const std::string& line) {
+  say(fmt::format("  {} {}\n", Style::for_stderr().bad("warning:"), printable_lines(line)), stderr);
+}
+
+std::string resume_command(const TrainArguments& given) {
+  std::string command = "snug train " + given.recipe.path;
+  if (!given.device.device.empty()) {
+    command += " --device " + given.device.device;
+  }
+  command += given.device.tf32 ? " --tf32" : "";
+  if (!given.recipe.memory.empty()) {
+    command += " --memory " + given.recipe.memory;
+  }
+  for (const std::string& setting : given.recipe.overrides) {
+    command += " --set " + setting;
+  }
+  return command + " --resume";
+}
+
 void add_train_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train by a recipe; writes the adapter or the model");
@@ -179,7 +177,11 @@ void add_train_command(CLI::App& app, Action& action) {
       "\nCtrl-C (SIGINT, SIGTERM, SIGHUP, SIGUSR1) drops the step in progress, saves a\n"
       "checkpoint and ends the run: exit code 4. A second one ends it at once, with the\n"
       "last checkpoint as it was.\n"
+      "A recipe with stages trains them one behind the other, each in its own folder of\n"
+      "output_dir; --resume goes on in the stage that was not finished. --set KEY=VALUE is\n"
+      "for all of them, --set stages.NAME.KEY=VALUE for one.\n"
       "\nExamples:\n  snug train recipes/ship_log.yml\n"
+      "  snug train recipes/three_stages.yml\n"
       "  snug train recipes/ship_log.yml --memory 2GB \\\n"
       "      --set training.max_steps=20 --set output_dir=runs/try");
   command->callback([options, &action] { action = [options] { return train_command(*options); }; });

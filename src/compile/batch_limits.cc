@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
+#include "recipe/stages.h"
 
 namespace snug {
 namespace {
@@ -13,24 +16,45 @@ namespace {
 // Packs of shorter sequences than this on average are closed before they are full.
 constexpr int64_t kShortestPackedTokens = 8;
 
-BatchLimits longest_sequence(const Recipe& recipe, bool has_encoder) {
-  return {
-      .sequences = 1, .tokens = decoder_length(recipe, has_encoder), .source_tokens = recipe.data.max_length};
+int64_t decoder_length(const DataSection& data, bool has_encoder) {
+  bool apart = has_encoder && data.max_target_length > 0;
+  return apart ? data.max_target_length : data.max_length;
 }
 
-bool evaluates(const DataSection& data) {
-  return !data.eval_file.empty() || data.eval_split > 0;
+BatchLimits longest_sequence(const DataSection& data, bool has_encoder) {
+  return {.sequences = 1, .tokens = decoder_length(data, has_encoder), .source_tokens = data.max_length};
+}
+
+// Of the recipe's own data and of that of stages before it.
+std::optional<BatchLimits> longest_evaluated(const Recipe& recipe, bool has_encoder) {
+  std::vector<DataSection> all;
+  if (evaluates(recipe.data)) {
+    all.push_back(recipe.data);
+  }
+  for (const EarlierStage& stage : recipe.stage.earlier) {
+    all.push_back(stage.data);
+  }
+  if (all.empty()) {
+    return std::nullopt;
+  }
+  BatchLimits longest;
+  for (const DataSection& data : all) {
+    BatchLimits one = longest_sequence(data, has_encoder);
+    longest = {.sequences = 1,
+               .tokens = std::max(longest.tokens, one.tokens),
+               .source_tokens = std::max(longest.source_tokens, one.source_tokens)};
+  }
+  return longest;
 }
 
 }  // namespace
 
 int64_t decoder_length(const Recipe& recipe, bool has_encoder) {
-  bool apart = has_encoder && recipe.data.max_target_length > 0;
-  return apart ? recipe.data.max_target_length : recipe.data.max_length;
+  return decoder_length(recipe.data, has_encoder);
 }
 
 BatchLimits pack_limits(const Recipe& recipe, bool has_encoder) {
-  BatchLimits limits = longest_sequence(recipe, has_encoder);
+  BatchLimits limits = longest_sequence(recipe.data, has_encoder);
   // Behind an encoder answers are often a word or two: what it reads counts as well.
   int64_t tokens = has_encoder ? std::max(limits.tokens, limits.source_tokens) : limits.tokens;
   limits.sequences = std::max<int64_t>(1, tokens / kShortestPackedTokens);
@@ -64,18 +88,18 @@ std::string positions_warning(const Recipe& recipe, const ModelSpec& spec) {
 RunLimits smallest_limits(const Recipe& recipe, const ModelSpec& spec) {
   BatchLimits least{.sequences = 1, .tokens = 2, .source_tokens = 1};
   RunLimits limits{recipe.data.packing ? recipe_limits(recipe, spec).train : least, std::nullopt};
-  if (evaluates(recipe.data)) {
+  if (longest_evaluated(recipe, spec.has_encoder())) {
     limits.evaluate = least;
   }
   return limits;
 }
 
 RunLimits recipe_limits(const Recipe& recipe, const ModelSpec& spec) {
-  BatchLimits one = longest_sequence(recipe, spec.has_encoder());
+  BatchLimits one = longest_sequence(recipe.data, spec.has_encoder());
   BatchLimits trained = recipe.data.packing ? pack_limits(recipe, spec.has_encoder()) : one;
   RunLimits limits{times(trained, recipe.training.per_device_train_batch_size), std::nullopt};
-  if (evaluates(recipe.data)) {
-    limits.evaluate = times(one, recipe.training.per_device_eval_batch_size.value_or(1));
+  if (std::optional<BatchLimits> longest = longest_evaluated(recipe, spec.has_encoder())) {
+    limits.evaluate = times(*longest, recipe.training.per_device_eval_batch_size.value_or(1));
   }
   return limits;
 }

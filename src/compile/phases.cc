@@ -96,8 +96,11 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
                          .loss_chunk_tokens = recipe.memory.loss_chunk_tokens,
                          .dropout = batch.training ? run_dropout(recipe, spec) : DropoutRates{}};
   Program program = build_forward(spec, options);
+  if (!recipe.stage.stacked.empty()) {
+    program = add_frozen_adapters(std::move(program), recipe.stage.stacked);
+  }
   if (recipe.lora) {
-    return add_adapters(std::move(program), {*recipe.lora, batch.training});
+    return add_adapters(std::move(program), *recipe.lora, batch.training);
   }
   for (Buffer& buffer : program.buffers) {
     buffer.trainable = is_model_parameter(buffer);
@@ -162,7 +165,7 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
                          .max_length_tokens = options.max_total_tokens};
   Program generate = build_forward(spec, forward);
   if (options.lora != nullptr) {
-    generate = add_adapters(std::move(generate), {*options.lora, false});
+    generate = add_adapters(std::move(generate), *options.lora, false);
   }
   std::optional<Program> encode;
   if (spec.has_encoder()) {

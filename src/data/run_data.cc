@@ -73,6 +73,17 @@ bool has_bad_rows(const Dataset& dataset) {
 
 }  // namespace
 
+std::vector<const Dataset*> RunData::evaluated() const {
+  std::vector<const Dataset*> all;
+  if (eval) {
+    all.push_back(&*eval);
+  }
+  for (const EvalSet& set : earlier) {
+    all.push_back(&set.data);
+  }
+  return all;
+}
+
 bool has_bad_rows(const RunData& data) {
   return has_bad_rows(data.train) || (data.eval && has_bad_rows(*data.eval));
 }
@@ -125,6 +136,9 @@ RunData load_run_data(const Recipe& recipe, const DataModel& model, const DataOb
                       "0",
                       data.eval_split, run.train.size(), run.eval->size()));
     }
+  }
+  if (run.eval && run.eval_sets.empty() && !recipe.stage.name.empty()) {
+    run.eval_sets.push_back({recipe.stage.name, *run.eval});
   }
   return run;
 }

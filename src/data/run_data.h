@@ -30,6 +30,10 @@ struct RunData {
   Dataset train;
   std::optional<Dataset> eval;          // all of it
   std::vector<EvalSet> eval_sets = {};  // the same by name, where there are names
+  std::vector<EvalSet> earlier = {};    // those of stages before, to see what is forgotten
+
+  // All that is evaluated with.
+  std::vector<const Dataset*> evaluated() const;
 };
 
 bool has_bad_rows(const RunData& data);

@@ -8,9 +8,10 @@ namespace snug {
 Executor::Executor(const Plan& plan, Backend& backend) : plan_(plan), backend_(backend) {
   for (size_t home = 0; home < arenas_.size(); ++home) {
     if (plan.arena_bytes[home] > 0) {
-      arenas_[home] = backend.allocate_arena(static_cast<Home>(home), plan.arena_bytes[home]);
+      arenas_[home] = backend.arena(static_cast<Home>(home), plan.arena_bytes[home]);
     }
   }
+  backend.forget_phases();
   for (const PhasePlan& phase : plan.phases) {
     BoundPhase& bound = phases_[phase.name()];
     bound.plan = &phase;

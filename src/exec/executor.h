@@ -16,7 +16,8 @@ namespace snug {
 
 class Executor {
  public:
-  // Both must outlive the executor. Throws environment_error if the memory cannot be had.
+  // Both must outlive the executor. Throws environment_error if the memory cannot be had. Arenas that the
+  // backend has taken for an earlier plan are used again: they must be as large.
   Executor(const Plan& plan, Backend& backend);
 
   // Runs all ops of a phase at these sizes. No extent may exceed its planned maximum.

@@ -31,6 +31,9 @@ int64_t checkpoint_bytes(const Plan& plan, const Recipe& recipe) {
       bytes += master == sizes.end() ? buffer->max_bytes() : master->second;
     }
   }
+  for (const Buffer& buffer : plan.phase(kLoadPhase).program.buffers) {  // they go into the same file
+    bytes += buffer.role == Role::frozen_adapters ? bytes_of(DType::f32, buffer.max_elements()) : 0;
+  }
   return bytes;
 }
 

@@ -15,7 +15,8 @@ namespace snug {
 enum class Role : uint8_t {
   base_weights,
   adapters,
-  master_copies,  // fp32, of trainable weights that compute in 16 bits
+  frozen_adapters,  // of earlier stages
+  master_copies,    // fp32, of trainable weights that compute in 16 bits
   gradients,
   optimizer_states,
   kept_activations,        // written in the forward pass, read in the backward pass
@@ -27,7 +28,7 @@ enum class Role : uint8_t {
   kv_cache,
   driver_context,
 };
-inline constexpr int kRoleCount = 13;
+inline constexpr int kRoleCount = 14;
 std::string_view name_of(Role role);
 
 // Which memory a buffer lives in. Each has one arena.

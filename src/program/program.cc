@@ -10,6 +10,7 @@ namespace snug {
 std::string_view name_of(Role role) {
   static constexpr std::array<std::string_view, kRoleCount> kNames = {"base weights",
                                                                       "adapters",
+                                                                      "frozen adapters",
                                                                       "fp32 master copies",
                                                                       "gradients",
                                                                       "optimizer states",

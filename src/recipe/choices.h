@@ -19,6 +19,12 @@ inline constexpr std::array<Choice<LoraBias>, 3> kLoraBiases = {{
     {"lora_only", LoraBias::lora_only},
 }};
 
+inline constexpr std::array<Choice<StageStart>, 3> kStageStarts = {{
+    {"continue", StageStart::go_on},
+    {"stack", StageStart::stack},
+    {"merge", StageStart::merge_first},
+}};
+
 inline constexpr std::array<Choice<DataFormat>, 7> kDataFormats = {{
     {"auto", DataFormat::automatic},
     {"text", DataFormat::text},
@@ -93,6 +99,9 @@ constexpr std::string_view choice_name(const Choices& choices, Enum value) {
 
 constexpr std::string_view name_of(LoraBias bias) {
   return choice_name(kLoraBiases, bias);
+}
+constexpr std::string_view name_of(StageStart start) {
+  return choice_name(kStageStarts, start);
 }
 constexpr std::string_view name_of(DataFormat format) {
   return choice_name(kDataFormats, format);

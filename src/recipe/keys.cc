@@ -329,6 +329,19 @@ RecipeKey extends_key() {
   return key;
 }
 
+// What stands in it is read when the rest of the recipe is known (recipe/stages.h).
+RecipeKey stages_key() {
+  RecipeKey key{.name = "stages",
+                .allowed = "a list of stages, or null",
+                .example = "[{name: it}, {name: security, start: stack, lora: {r: 16}}]",
+                .help = "Trainings one behind the other, [each with changes of the one before it](#stages)."};
+  key.read = [](const YamlNode& node, Recipe&) -> std::optional<BadValue> {
+    return is_null(node) ? std::nullopt : std::optional(BadValue{node, std::nullopt, ""});
+  };
+  key.print = [](const Recipe&) { return Json(); };
+  return key;
+}
+
 void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
   keys.push_back(size_key(
       "memory.limit", [](auto& recipe) -> auto& { return recipe.memory.limit_bytes; },
@@ -345,6 +358,7 @@ void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
       "logging.logging_steps", {1, kMaxSteps},
       [](auto& recipe) -> auto& { return recipe.logging.logging_steps; }, "Steps between lines of metrics."));
   keys.push_back(extends_key());
+  keys.push_back(stages_key());
   keys.push_back(path_key(
       "output_dir", "the path of a folder", [](auto& recipe) -> auto& { return recipe.output_dir; },
       "Where the run writes, relative to the current folder."));

@@ -1,21 +1,21 @@
-// Walks the YAML tree in file order and looks every name up in the key table. A problem does not end the
-// walk: people would rather mend all of them at once.
+// From text to recipes: what a recipe is based on, the recipe itself, what the command line changes, and its
+// stages.
 #include "recipe/parse.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <deque>
 #include <iostream>
-#include <map>
-#include <set>
+#include <optional>
 #include <system_error>
 
 #include "base/error.h"
 #include "io/atomic_file.h"
 #include "io/printable.h"
-#include "recipe/eval_metric.h"
 #include "recipe/keys.h"
-#include "recipe/scheduler_kwargs.h"
+#include "recipe/reading.h"
+#include "recipe/stages.h"
 #include "recipe/suggest.h"
 #include "recipe/yaml_tree.h"
 
@@ -23,171 +23,6 @@ namespace snug {
 namespace {
 
 using Kind = YamlValue::Kind;
-
-// More would not be read by anyone, and hostile text could ask for millions.
-constexpr size_t kMaxProblems = 20;
-
-// What a recipe has become so far, and what is wrong with it.
-struct Reading {
-  Recipe recipe;
-  std::vector<std::string> problems;
-  std::set<std::string_view> keys_given;  // well or not: they are not missing
-
-  void refuse(std::string problem) { problems.push_back(std::move(problem)); }
-  bool has_enough() const { return problems.size() >= kMaxProblems; }
-};
-
-// A null has no text of its own, so its key is where the reader should look.
-const YamlNode& visible(const YamlNode& name, const YamlNode& value) {
-  return value.value->kind == Kind::null ? name : value;
-}
-
-void read_key(const RecipeKey& key, const YamlNode& name, const YamlNode& value, const YamlSource& source,
-              Reading& reading) {
-  reading.keys_given.insert(key.name);
-  std::optional<BadValue> bad = key.read(value, reading.recipe);
-  if (!bad) {
-    return;
-  }
-  std::string element = bad->element ? fmt::format("[{}]", *bad->element) : "";
-  std::string example = key.example.empty() ? "" : fmt::format(", e.g. {}", key.example);
-  std::string hint =
-      bad->did_you_mean.empty() ? "" : fmt::format("; did you mean \"{}\"?", bad->did_you_mean);
-  reading.refuse(fmt::format("{}: {}{} is {}: expected {}{}{}", source.at(visible(name, bad->where)),
-                             key.name, element, describe(bad->where), key.allowed, example, hint));
-}
-
-// Refuses names that are no names and names that come twice (yaml-cpp alone would keep the first in silence).
-class NameChecker {
- public:
-  NameChecker(std::string place, const YamlSource& source, Reading& reading)
-      : place_(std::move(place)), source_(source), reading_(reading) {}
-
-  // Null where it refused the name.
-  const std::string* check(const YamlNode& name) {
-    if (name.value->kind != Kind::scalar) {
-      reading_.refuse(
-          fmt::format("{}: a key {} is {}: expected a name", source_.at(name), place_, describe(name)));
-      return nullptr;
-    }
-    auto [seen, is_new] = seen_.emplace(name.value->text, name);
-    if (!is_new) {
-      std::string where = source_.has_lines ? fmt::format(" at line {}", seen->second.line) : "";
-      reading_.refuse(fmt::format("{}: duplicate key {} {}: it is already set{}", source_.at(name),
-                                  in_quotes(name.value->text), place_, where));
-      return nullptr;
-    }
-    return &name.value->text;
-  }
-
- private:
-  std::string place_;
-  const YamlSource& source_;
-  Reading& reading_;
-  std::map<std::string, YamlNode, std::less<>> seen_;
-};
-
-// Whether a section that is written takes the place of what was before, or adds to it.
-enum class SectionMode { replaces, adds };
-
-void read_section(const RecipeSection& section, const YamlNode& value, const YamlSource& source,
-                  SectionMode mode, Reading& reading) {
-  bool is_empty = value.value->kind == Kind::null;
-  if (!is_empty && value.value->kind != Kind::map) {
-    reading.refuse(fmt::format("{}: {} is {}: expected a section with keys: {}", source.at(value),
-                               section.name, describe(value), known_names(section.name)));
-    return;
-  }
-  if (section.set_present != nullptr) {
-    if (mode == SectionMode::replaces) {
-      section.set_present(reading.recipe, false);
-    }
-    section.set_present(reading.recipe, !is_empty);
-  }
-  NameChecker names(fmt::format("in {}", section.name), source, reading);
-  const std::vector<YamlNode>& items = value.value->items;
-  for (size_t i = 0; i + 1 < items.size() && !reading.has_enough(); i += 2) {
-    const std::string* leaf = names.check(items[i]);
-    if (leaf == nullptr) {
-      continue;
-    }
-    const RecipeKey* key = find_recipe_key(fmt::format("{}.{}", section.name, *leaf));
-    if (key == nullptr) {
-      reading.refuse(fmt::format("{}: {}", source.at(items[i]), unknown_name(section.name, *leaf)));
-    } else {
-      read_key(*key, items[i], items[i + 1], source, reading);
-    }
-  }
-}
-
-void read_root(const YamlNode& root, const YamlSource& source, Reading& reading) {
-  if (root.value->kind != Kind::map) {
-    throw bad_input(fmt::format("{}: the recipe is {}: expected keys: {}", source.at(root), describe(root),
-                                known_names("")));
-  }
-  NameChecker names("at the top level", source, reading);
-  const std::vector<YamlNode>& items = root.value->items;
-  for (size_t i = 0; i + 1 < items.size() && !reading.has_enough(); i += 2) {
-    const std::string* name = names.check(items[i]);
-    if (name == nullptr) {
-      continue;
-    }
-    const RecipeSection* section = find_recipe_section(*name);
-    const RecipeKey* key = name->find('.') == std::string::npos ? find_recipe_key(*name) : nullptr;
-    if (section != nullptr) {
-      read_section(*section, items[i + 1], source, SectionMode::adds, reading);
-    } else if (key != nullptr) {
-      read_key(*key, items[i], items[i + 1], source, reading);
-    } else {
-      bool holds_keys = items[i + 1].value->kind == Kind::map;
-      reading.refuse(fmt::format("{}: {}", source.at(items[i]),
-                                 holds_keys ? unknown_section(*name) : unknown_name("", *name)));
-    }
-  }
-}
-
-void apply_override(const std::string& override_text, Reading& reading) {
-  constexpr size_t kMaxShownBytes = 80;
-  YamlSource source{.name = fmt::format("--set {}", printable(override_text, kMaxShownBytes)),
-                    .has_lines = false};
-  size_t equals = override_text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    reading.refuse(fmt::format("{}: expected key=value, e.g. training.learning_rate=1e-4", source.at(1, 1)));
-    return;
-  }
-  std::string name = override_text.substr(0, equals);
-  YamlDocument document(std::string_view(override_text).substr(equals + 1), source);
-  const YamlNode& value = document.root();
-  if (const RecipeKey* key = find_recipe_key(name); key != nullptr) {
-    read_key(*key, value, value, source, reading);
-  } else if (const RecipeSection* section = find_recipe_section(name); section != nullptr) {
-    read_section(*section, value, source, SectionMode::replaces, reading);
-  } else {
-    size_t dot = name.find('.');
-    std::string section_name = dot == std::string::npos ? "" : name.substr(0, dot);
-    bool is_known_section = find_recipe_section(section_name) != nullptr;
-    reading.refuse(fmt::format(
-        "{}: {}", source.at(1, 1),
-        is_known_section ? unknown_name(section_name, name.substr(dot + 1)) : unknown_name("", name)));
-  }
-}
-
-// A missing key has no position; its section is the nearest thing to one.
-void require_keys(const YamlNode& root, const YamlSource& source, Reading& reading) {
-  for (const RecipeKey& key : recipe_keys()) {
-    if (!key.required || reading.keys_given.contains(key.name)) {
-      continue;
-    }
-    YamlNode place;
-    const std::vector<YamlNode>& items = root.value->items;
-    for (size_t i = 0; i + 1 < items.size(); i += 2) {
-      if (items[i].value->text == key.section()) {
-        place = items[i];
-      }
-    }
-    reading.refuse(fmt::format("{}: {} is missing: expected {}", source.at(place), key.name, key.allowed));
-  }
-}
 
 // "~/x" is below the home folder, as in a shell.
 std::filesystem::path with_home(const std::string& path) {
@@ -227,59 +62,45 @@ void resolve_paths(const std::filesystem::path& recipe_folder, Recipe& recipe) {
   recipe.output_dir = with_home(recipe.output_dir).string();
 }
 
-// Keys that are well each for itself, but not together.
-void check_together(const YamlSource& source, Reading& reading) {
-  const Recipe& recipe = reading.recipe;
-  const DataSection& data = recipe.data;
-  auto refuse = [&](bool wrong, std::string_view why) {
-    if (wrong) {
-      reading.refuse(fmt::format("{}: {}", source.name, why));
-    }
-  };
-  refuse(data.packing && recipe.training.group_by_length,
-         "data.packing and training.group_by_length are both set: packs are filled by length already; "
-         "keep one of them");
-  refuse(!data.eval_file.empty() && data.eval_split > 0,
-         "data.eval_file and data.eval_split are both set: evaluate with a file, or with rows kept from "
-         "train_file");
-  refuse(
-      data.prompt_template.empty() != data.completion_column.empty(),
-      "data.prompt_template and data.completion_column belong together: the prompt, and the column that is "
-      "learned");
-  refuse(data.prompt_template.empty() && !data.system_column.empty(),
-         "data.system_column is for data.prompt_template, which is not set");
-  refuse(
-      !data.prompt_template.empty() && data.format != DataFormat::automatic,
-      "data.prompt_template says what a row holds, and data.format says so too: leave data.format at auto");
-  const TrainingSection& training = recipe.training;
-  bool evaluates = !data.eval_file.empty() || data.eval_split > 0;
-  refuse(training.save_strategy == SaveStrategy::best && !evaluates,
-         "training.save_strategy is best, but there is nothing to evaluate with: write data.eval_file or "
-         "data.eval_split");
-  refuse(
-      training.load_best_model_at_end && !evaluates,
-      "training.load_best_model_at_end is set, but there is nothing to evaluate with: write data.eval_file "
-      "or data.eval_split");
-  refuse(training.load_best_model_at_end && training.save_strategy == SaveStrategy::no,
-         "training.load_best_model_at_end needs checkpoints, but training.save_strategy is no: write best");
-  std::string metric_problem = find_metric_problem(recipe);
-  refuse(!metric_problem.empty(), metric_problem);
-  refuse(training.early_stopping_patience > 0 && !evaluates,
-         "training.early_stopping_patience is set, but there is nothing to evaluate with: write "
-         "data.eval_file or data.eval_split");
-  std::string schedule_problem = find_schedule_problem(recipe.training);
-  refuse(!schedule_problem.empty(), schedule_problem);
-}
+// A map of a text, and what the text's paths are relative to.
+struct RecipeText {
+  YamlNode map;
+  YamlSource source;
+  std::filesystem::path folder;
+};
 
-void throw_if_any(const YamlSource& source, const std::vector<std::string>& problems) {
-  if (problems.size() == 1) {
-    throw bad_input(problems.front());
+// A recipe in the making. Texts stay until the end: stages are read when all else is known.
+struct Draft {
+  Reading reading;
+  std::optional<RecipeText> stages;    // a list
+  std::deque<YamlDocument> documents;  // of what it is based on
+};
+
+void read_root(const RecipeText& text, Draft& draft) {
+  const YamlNode& root = text.map;
+  if (root.value->kind != Kind::map) {
+    throw bad_input(fmt::format("{}: the recipe is {}: expected keys: {}", text.source.at(root),
+                                describe(root), known_names("")));
   }
-  if (!problems.empty()) {
-    std::string_view or_more = problems.size() >= kMaxProblems ? " or more" : "";
-    throw bad_input(fmt::format("{}: {}{} problems\n  {}", source.name, problems.size(), or_more,
-                                fmt::join(problems, "\n  ")));
-  }
+  read_entries(
+      root, text.source,
+      [&](const std::string& name, const YamlNode& name_node, const YamlNode& value) {
+        if (name != kStagesKey) {
+          return false;
+        }
+        bool is_list = value.value->kind == Kind::list && !value.value->items.empty();
+        if (!is_list && value.value->kind != Kind::null) {
+          draft.reading.refuse(text.source.at(name_node),
+                               fmt::format("{} is {}: expected a list of stages, each with a name",
+                                           kStagesKey, describe(value)));
+        }
+        draft.stages.reset();
+        if (is_list) {
+          draft.stages = RecipeText{value, text.source, text.folder};
+        }
+        return true;
+      },
+      draft.reading);
 }
 
 // The file that a recipe extends, or "". What is no name is refused where the key is read.
@@ -294,24 +115,194 @@ std::string base_of(const YamlNode& root) {
 }
 
 // What a recipe is based on comes first, with its paths as they are from its own folder.
-void read_bases(const YamlNode& root, const YamlSource& source, const std::filesystem::path& folder,
-                std::vector<std::filesystem::path> chain, Reading& reading) {
-  std::string base = base_of(root);
+void read_bases(const RecipeText& text, std::vector<std::filesystem::path> chain, Draft& draft) {
+  std::string base = base_of(text.map);
   if (base.empty()) {
     return;
   }
-  std::filesystem::path path = std::filesystem::absolute(folder / with_home(base)).lexically_normal();
+  std::filesystem::path path = std::filesystem::absolute(text.folder / with_home(base)).lexically_normal();
   if (std::find(chain.begin(), chain.end(), path) != chain.end()) {
-    reading.refuse(fmt::format("{}: extends leads back to {}", source.name, path.string()));
+    draft.reading.refuse(text.source.name, fmt::format("extends leads back to {}", path.string()));
     return;
   }
   chain.push_back(path);
-  YamlSource base_source{.name = path.string()};
-  YamlDocument document(read_text_file(path, kMaxYamlBytes), base_source);
-  read_bases(document.root(), base_source, path.parent_path(), chain, reading);
-  read_root(document.root(), base_source, reading);
-  resolve_paths(path.parent_path(), reading.recipe);
+  YamlSource source{.name = path.string()};
+  const YamlDocument& document = draft.documents.emplace_back(read_text_file(path, kMaxYamlBytes), source);
+  RecipeText base_text{document.root(), source, path.parent_path()};
+  read_bases(base_text, chain, draft);
+  read_root(base_text, draft);
+  resolve_paths(base_text.folder, draft.reading.recipe);
 }
+
+// "stages.NAME.key": for one stage; its name and the rest. Any other key is for all of them.
+std::pair<std::string, std::string> stage_and_key(const std::string& key) {
+  std::string prefix = fmt::format("{}.", kStagesKey);
+  if (!key.starts_with(prefix)) {
+    return {"", key};
+  }
+  size_t dot = key.find('.', prefix.size());
+  std::string name = key.substr(prefix.size(), dot - prefix.size());
+  return {name, dot == std::string::npos ? "" : key.substr(dot + 1)};
+}
+
+std::vector<Override> read_overrides(const std::vector<std::string>& texts, Draft& draft) {
+  std::vector<Override> overrides;
+  for (const std::string& text : texts) {
+    size_t equals = text.find('=');
+    Override one{text, text.substr(0, equals), equals == std::string::npos ? "" : text.substr(equals + 1)};
+    if (equals == std::string::npos || equals == 0) {
+      draft.reading.refuse(source_of(one).name, "expected key=value, e.g. training.learning_rate=1e-4");
+    } else if (one.key == kStagesKey && one.value == "null") {
+      draft.stages.reset();
+    } else if (one.key == kStagesKey ||
+               (!draft.stages && one.key.starts_with(std::string(kStagesKey) + "."))) {
+      draft.reading.refuse(source_of(one).name,
+                           draft.stages
+                               ? "stages stand in the recipe's file; stages.NAME.key=value changes a "
+                                 "key of one, stages=null leaves them out"
+                               : "this recipe has no stages");
+    } else {
+      overrides.push_back(std::move(one));
+    }
+  }
+  return overrides;
+}
+
+// The changes of one stage, and those of the command line.
+class StageReader {
+ public:
+  StageReader(const RecipeText& list, const std::vector<Override>& overrides, Reading& reading)
+      : list_(list), overrides_(overrides), reading_(reading) {}
+
+  std::vector<Recipe> read() {
+    read_names();
+    refuse_unknown_stages();
+    for (size_t i = 0; i < names_.size() && !reading_.has_enough(); ++i) {
+      read_stage(i);
+    }
+    reading_.stage.clear();
+    return std::move(stages_);
+  }
+
+ private:
+  // What is wrong with a stage is said by its name, so all of them are known first.
+  void read_names() {
+    for (const YamlNode& item : list_.map.value->items) {
+      std::string name;
+      const std::vector<YamlNode>& entries = item.value->items;
+      for (size_t i = 0; item.value->kind == Kind::map && i + 1 < entries.size(); i += 2) {
+        if (entries[i].value->text == "name") {
+          name = entries[i + 1].value->text;
+        }
+      }
+      std::string problem = find_name_problem(name, names_);
+      if (!problem.empty()) {
+        reading_.refuse(list_.source.at(item), problem);
+      }
+      names_.push_back(name);
+    }
+  }
+
+  void refuse_unknown_stages() {
+    for (const Override& one : overrides_) {
+      std::string name = stage_and_key(one.key).first;
+      if (one.key.starts_with(kStagesKey) && std::find(names_.begin(), names_.end(), name) == names_.end()) {
+        reading_.refuse(source_of(one).name, fmt::format("no stage is called {}: there are {}",
+                                                         in_quotes(name), fmt::join(names_, ", ")));
+      }
+    }
+  }
+
+  void read_stage(size_t index) {
+    const YamlNode& item = list_.map.value->items[index];
+    if (item.value->kind != Kind::map) {
+      return;  // it has no name, which was said
+    }
+    reading_.stage = names_[index];
+    Recipe before = reading_.recipe;  // as the texts so far have it
+    bool is_first = index == 0;
+    reading_.recipe.stage.name = names_[index];
+    reading_.recipe.stage.start = StageStart::fresh;
+    if (!is_first && reading_.recipe.lora) {
+      reading_.recipe.lora->start.clear();  // the first one's
+    }
+    read_entries(
+        item, list_.source,
+        [&](const std::string& name, const YamlNode& name_node, const YamlNode& value) {
+          return read_stage_entry(name, name_node, value, is_first);
+        },
+        reading_);
+    for (const std::string& problem : find_moved_run_keys(before, reading_.recipe)) {
+      reading_.refuse(list_.source.at(item), problem);
+    }
+    Recipe as_written = reading_.recipe;
+    apply_overrides(names_[index]);
+    require_keys(item, list_.source, reading_);
+    finish_stage(item);
+    reading_.recipe = std::move(as_written);
+  }
+
+  bool read_stage_entry(const std::string& name, const YamlNode& name_node, const YamlNode& value,
+                        bool is_first) {
+    if (name == "name") {
+      return true;
+    }
+    if (name == "start") {
+      std::string problem = read_start(value, is_first, reading_.recipe.stage.start);
+      if (!problem.empty()) {
+        reading_.refuse(list_.source.at(name_node), problem);
+      }
+      return true;
+    }
+    if (name == kStagesKey || name == "extends") {
+      reading_.refuse(list_.source.at(name_node),
+                      fmt::format("{} belongs at the top level of the recipe", name));
+      return true;
+    }
+    return false;
+  }
+
+  void apply_overrides(const std::string& stage) {
+    std::string name = std::move(reading_.stage);
+    reading_.stage.clear();  // what is wrong with an argument is so for all stages
+    for (const Override& one : overrides_) {
+      auto [of, key] = stage_and_key(one.key);
+      if (of == stage && is_run_key(key)) {
+        reading_.refuse(source_of(one).name, fmt::format("{} is the same for all stages: set it as --set "
+                                                         "{}={}",
+                                                         key, key, one.value));
+      } else if (of.empty() || of == stage) {
+        apply_override({one.text, key, one.value}, reading_);
+      }
+    }
+    reading_.stage = std::move(name);
+  }
+
+  // Of stages with keys that were not read, what does not go together would be guessed.
+  void finish_stage(const YamlNode& item) {
+    if (is_readable()) {
+      const Recipe* last = stages_.empty() ? nullptr : &stages_.back();
+      size_t problems_before = reading_.problems.size();
+      check_together(list_.source, reading_);
+      for (const std::string& problem : find_stage_problems(last, reading_.recipe)) {
+        reading_.refuse(list_.source.at(item), problem);
+      }
+      if (last != nullptr && reading_.problems.size() == problems_before) {
+        place_behind(*last, reading_.recipe);
+      }
+      problems_of_sense_ += reading_.problems.size() - problems_before;
+    }
+    stages_.push_back(reading_.recipe);
+  }
+  bool is_readable() const { return reading_.problems.size() == problems_of_sense_; }
+
+  const RecipeText& list_;
+  const std::vector<Override>& overrides_;
+  Reading& reading_;
+  std::vector<std::string> names_;
+  size_t problems_of_sense_ = 0;  // not of reading
+  std::vector<Recipe> stages_;
+};
 
 std::string read_standard_input(int64_t max_bytes) {
   std::string text(static_cast<size_t>(max_bytes) + 1, '\0');
@@ -322,33 +313,67 @@ std::string read_standard_input(int64_t max_bytes) {
 
 }  // namespace
 
-Recipe parse_recipe(std::string_view text, const std::string& path,
-                    const std::vector<std::string>& overrides) {
+std::vector<Recipe> parse_recipes(std::string_view text, const std::string& path,
+                                  const std::vector<std::string>& overrides) {
   YamlSource source{.name = path.empty() ? "recipe" : path};
   YamlDocument document(text, source);
-  Reading reading;
+  RecipeText root{document.root(), source, std::filesystem::path(path).parent_path()};
+  Draft draft;
+  Reading& reading = draft.reading;
   reading.recipe.source_path = path;
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::filesystem::path self = path.empty() ? "" : std::filesystem::absolute(path).lexically_normal();
-  read_bases(document.root(), source, folder, {self}, reading);
-  read_root(document.root(), source, reading);
-  for (const std::string& override_text : overrides) {
-    apply_override(override_text, reading);
+  read_bases(root, {self}, draft);
+  read_root(root, draft);
+  std::vector<Override> given = read_overrides(overrides, draft);
+  std::vector<Recipe> recipes;
+  if (draft.stages) {
+    if (draft.stages->folder != root.folder) {  // its paths are not those of the recipe that it is based on
+      resolve_paths(std::filesystem::absolute(root.folder), reading.recipe);
+    }
+    recipes = StageReader(*draft.stages, given, reading).read();
+  } else {
+    for (const Override& one : given) {
+      apply_override(one, reading);
+    }
+    require_keys(root.map, source, reading);
+    if (reading.problems.empty()) {
+      check_together(source, reading);  // of keys that were not read it would say what is not so
+    }
+    recipes.push_back(reading.recipe);
   }
-  require_keys(document.root(), source, reading);
-  if (reading.problems.empty()) {
-    check_together(source, reading);  // of keys that were not read it would say what is not so
+  reading.throw_if_any(source.name);
+  for (Recipe& recipe : recipes) {
+    resolve_paths(draft.stages ? draft.stages->folder : root.folder, recipe);
   }
-  throw_if_any(source, reading.problems);
-  resolve_paths(folder, reading.recipe);
-  return std::move(reading.recipe);
+  return recipes;
+}
+
+namespace {
+
+Recipe the_only_one(std::vector<Recipe> recipes) {
+  if (!recipes.front().stage.name.empty()) {
+    throw bad_input(fmt::format("{}: has stages, where one recipe is expected", recipes.front().source_path));
+  }
+  return std::move(recipes.front());
+}
+
+}  // namespace
+
+Recipe parse_recipe(std::string_view text, const std::string& path,
+                    const std::vector<std::string>& overrides) {
+  return the_only_one(parse_recipes(text, path, overrides));
+}
+
+std::vector<Recipe> read_recipes(const std::filesystem::path& path,
+                                 const std::vector<std::string>& overrides) {
+  if (path == kStandardInput) {
+    return parse_recipes(read_standard_input(kMaxYamlBytes), "", overrides);
+  }
+  return parse_recipes(read_text_file(path, kMaxYamlBytes), path.string(), overrides);
 }
 
 Recipe read_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  if (path == kStandardInput) {
-    return parse_recipe(read_standard_input(kMaxYamlBytes), "", overrides);
-  }
-  return parse_recipe(read_text_file(path, kMaxYamlBytes), path.string(), overrides);
+  return the_only_one(read_recipes(path, overrides));
 }
 
 }  // namespace snug

@@ -150,6 +150,28 @@ struct LoggingSection {
   int64_t logging_steps = 10;
 };
 
+// What a stage begins with: the recipe's own start, or what the stage before it made.
+enum class StageStart {
+  fresh,        // the first one's: as the recipe says
+  go_on,        // "continue": the same adapter (or model) is trained on
+  stack,        // the adapters before stay as they are, and a new one is trained on top
+  merge_first,  // "merge": the adapters before become part of the weights
+};
+
+// What another stage is evaluated with.
+struct EarlierStage {
+  std::string name;
+  DataSection data;
+};
+
+// A stage's place in its run (recipe/stages.h).
+struct StageSection {
+  std::string name;  // "" for a run without stages
+  StageStart start = StageStart::fresh;
+  std::vector<LoraSection> stacked;   // adapters below the one that is trained, frozen, the lowest first
+  std::vector<EarlierStage> earlier;  // those whose sets are evaluated here too
+};
+
 struct Recipe {
   std::string source_path;  // where it was read from; "" for text in memory
   ModelSection model;
@@ -159,6 +181,7 @@ struct Recipe {
   MemorySection memory;
   LoggingSection logging;
   std::string output_dir = "runs/out";
+  StageSection stage;  // of a recipe with stages each is a recipe of its own
 };
 
 }  // namespace snug

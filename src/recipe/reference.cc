@@ -48,6 +48,33 @@ output_dir: runs/first
 - **Errors** name the file, line and column. Unknown keys are errors, never ignored.
 )";
 
+constexpr std::string_view kStages = R"(
+## Stages
+
+```yaml
+stages:
+  - name: it                    # the folder output_dir/it, and the name of its evaluation set
+    data: {train_file: it.jsonl, eval_file: it_test.jsonl}
+  - name: security
+    start: stack
+    lora: {r: 16, lora_alpha: 32}
+    data: {train_file: security.jsonl, eval_file: security_test.jsonl}
+    training: {learning_rate: 5e-5}
+```
+
+Each stage has the keys of the one before it, and changes some. The first begins as the recipe says; each other one says
+how it begins with `start`:
+
+- `continue`: the same adapter is trained on (or, without `lora`, all weights are). All keys of `lora` but its dropout stay.
+- `stack`: the adapters before stay as they are and still apply; a new one is trained on top. The result is one adapter.
+- `merge`: the adapters before become part of the weights, which are written to `output_dir/NAME/base`.
+
+A stage is evaluated with its own data and with that of every stage before it; `eval_loss` is of its own.
+`model.path`, `model.dtype`, `model.from_scratch`, `memory.limit` and `output_dir` are the same for all.
+`--set training.max_steps=5` is for all stages, `--set stages.security.training.max_steps=5` for one. [What a run leaves
+behind](runs.md#stages) says where results are, and how a run with stages is gone on with.
+)";
+
 std::string code(std::string_view text) {
   return fmt::format("`{}`", text);
 }
@@ -77,7 +104,7 @@ std::string recipe_reference_markdown() {
   for (const RecipeSection& section : recipe_sections()) {
     text += fmt::format("\n## {}\n\n{}\n\n{}", section.name, section.help, section_table(section.name));
   }
-  text += fmt::format("\n## At the top level\n\n{}", section_table(""));
+  text += fmt::format("\n## At the top level\n\n{}{}", section_table(""), kStages);
   text +=
       "\n## Coming from another tool\n\nThese names are not accepted, but the error says what to write, that "
       "it is not needed here, or\nthat it is not there.\n\n"

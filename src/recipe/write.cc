@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <system_error>
 
+#include "recipe/choices.h"
 #include "recipe/keys.h"
 #include "recipe/scalars.h"
+#include "recipe/stages.h"
 
 namespace snug {
 namespace {
@@ -97,18 +99,67 @@ Json recipe_to_json(const Recipe& recipe) {
   return document;
 }
 
-std::string recipe_to_yaml(const Recipe& recipe) {
+namespace {
+
+// A line a key, each behind `indent`; sections stand apart.
+std::string block_yaml(const Json& document, std::string_view indent) {
   std::string text;
-  Json document = recipe_to_json(with_absolute_paths(recipe));
   for (const auto& [name, value] : document.items()) {
     if (!value.is_object()) {
-      text += fmt::format("{}: {}\n", name, yaml_value(value));
+      text += fmt::format("{}{}: {}\n", indent, name, yaml_value(value));
       continue;
     }
-    text += fmt::format("{}:\n", name);
+    text += fmt::format("{}{}:\n", indent, name);
     for (const auto& [leaf, leaf_value] : value.items()) {
-      text += fmt::format("  {}: {}\n", leaf, yaml_value(leaf_value));
+      text += fmt::format("{}  {}: {}\n", indent, leaf, yaml_value(leaf_value));
     }
+  }
+  return text;
+}
+
+// What a stage changes, section by section.
+Json changes_of(const Json& before, const Json& stage) {
+  Json changes = Json::object();
+  for (const auto& [name, value] : stage.items()) {
+    const Json& old = before[name];
+    if (value == old) {
+      continue;
+    }
+    if (!value.is_object() || !old.is_object()) {
+      changes[name] = value;
+      continue;
+    }
+    for (const auto& [leaf, leaf_value] : value.items()) {
+      if (leaf_value != old[leaf] && !is_run_key(fmt::format("{}.{}", name, leaf))) {
+        changes[name][leaf] = leaf_value;
+      }
+    }
+  }
+  return changes;
+}
+
+}  // namespace
+
+std::string recipe_to_yaml(const Recipe& recipe) {
+  return block_yaml(recipe_to_json(with_absolute_paths(recipe)), "");
+}
+
+std::string recipes_to_yaml(const std::vector<Recipe>& recipes) {
+  if (recipes.front().stage.name.empty()) {
+    return recipe_to_yaml(recipes.front());
+  }
+  Json before = recipe_to_json(with_absolute_paths(recipes.front()));
+  before.erase(kStagesKey);
+  std::string text = block_yaml(before, "") + fmt::format("{}:\n", kStagesKey);
+  for (const Recipe& recipe : recipes) {
+    Json stage = recipe_to_json(with_absolute_paths(recipe));
+    stage.erase(kStagesKey);
+    text += fmt::format("  - name: {}\n", recipe.stage.name);
+    if (recipe.stage.start != StageStart::fresh) {
+      text += fmt::format("    start: {}\n", name_of(recipe.stage.start));
+    }
+    text += block_yaml(changes_of(before, stage), "    ");
+    before = std::move(stage);
   }
   return text;
 }

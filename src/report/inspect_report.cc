@@ -23,7 +23,7 @@ Inspection inspect(const ModelSpec& spec, int64_t rank) {
   Inspection inspection{spec, count_parameters(forward), rank, 0};
   LoraSection lora;
   lora.r = rank;
-  inspection.lora_parameters = count_trainable(add_adapters(std::move(forward), {lora, false}));
+  inspection.lora_parameters = count_trainable(add_adapters(std::move(forward), lora, false));
   return inspection;
 }
 

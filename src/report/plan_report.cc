@@ -129,18 +129,6 @@ std::string alternative_line(const Alternative& alternative, const Style& style)
                      settings_text(alternative.settings, kNarrowIndent, style));
 }
 
-std::string limit_line(const Plan& plan, const Style& style) {
-  if (!plan.limit_bytes) {
-    return fmt::format("  {} not known: --memory 24GB, or memory.limit, says what the card has\n",
-                       style.bold("limit"));
-  }
-  int64_t headroom = *plan.limit_bytes - plan.peak_bytes();
-  std::string verdict =
-      plan.fits() ? style.good("fits") + fmt::format(", {} to spare", format_bytes(headroom))
-                  : style.bad("does not fit") + fmt::format(", {} too much", format_bytes(-headroom));
-  return fmt::format("  {} {}: {}\n", style.bold("limit"), format_bytes(*plan.limit_bytes), verdict);
-}
-
 // Who waits while a checkpoint is written.
 std::string waiting_text(const Saving& saving) {
   std::string bytes = format_bytes(saving.snapshot_bytes);
@@ -170,6 +158,18 @@ std::string saving_lines(const Saving& saving, const Style& style) {
 }
 
 }  // namespace
+
+std::string limit_line(const Plan& plan, const Style& style) {
+  if (!plan.limit_bytes) {
+    return fmt::format("  {} not known: --memory 24GB, or memory.limit, says what the card has\n",
+                       style.bold("limit"));
+  }
+  int64_t headroom = *plan.limit_bytes - plan.peak_bytes();
+  std::string verdict =
+      plan.fits() ? style.good("fits") + fmt::format(", {} to spare", format_bytes(headroom))
+                  : style.bad("does not fit") + fmt::format(", {} too much", format_bytes(-headroom));
+  return fmt::format("  {} {}: {}\n", style.bold("limit"), format_bytes(*plan.limit_bytes), verdict);
+}
 
 std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec,
                         const std::string& device, const Style& style) {
@@ -203,8 +203,8 @@ std::string does_not_fit_report(const Plan& plan, const Alternatives& alternativ
       format_bytes(limit_bytes), format_count(plan.peak_bytes() - limit_bytes));
   if (alternatives.same.empty()) {
     int64_t fixed_bytes = 0;
-    for (Role role :
-         {Role::base_weights, Role::adapters, Role::master_copies, Role::gradients, Role::optimizer_states}) {
+    for (Role role : {Role::base_weights, Role::adapters, Role::frozen_adapters, Role::master_copies,
+                      Role::gradients, Role::optimizer_states}) {
       fixed_bytes += plan.largest_phase().role_bytes[static_cast<size_t>(role)];
     }
     text +=

@@ -17,6 +17,9 @@ namespace snug {
 std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec,
                         const std::string& device, const Style& style);
 
+// The limit, and whether the plan keeps to it.
+std::string limit_line(const Plan& plan, const Style& style);
+
 // What to expect, on one line; "" if the device's rates are not known.
 std::string speed_report(const SpeedEstimate& estimate, const Style& style);
 

@@ -14,6 +14,7 @@
 #include "compile/optimizer.h"
 #include "compile/phases.h"
 #include "io/atomic_file.h"
+#include "io/fingerprint.h"
 #include "io/json.h"
 #include "io/printable.h"
 #include "recipe/choices.h"
@@ -24,13 +25,9 @@
 namespace snug {
 namespace {
 
-constexpr const char* kWeightsFile = "adapter_model.safetensors";
-constexpr const char* kConfigFile = "adapter_config.json";
-constexpr std::string_view kPrefix = "base_model.model.";
-
 // What an adapter's file calls the bias of a module of the model.
 std::string bias_name(const std::string& module, bool is_adapted) {
-  return fmt::format("{}{}{}.bias", kPrefix, module, is_adapted ? ".base_layer" : "");
+  return fmt::format("{}{}{}.bias", kAdapterPrefix, module, is_adapted ? ".base_layer" : "");
 }
 
 // Biases that are trained beside the adapters: tensors of the model, kept in the adapter's file.
@@ -49,7 +46,7 @@ std::vector<StoredTensor> trained_biases(const Plan& plan) {
 
 std::string module_named(const std::string& tensor, std::string_view from) {
   std::string module = tensor.substr(0, tensor.rfind(from));
-  return module.starts_with(kPrefix) ? module.substr(kPrefix.size()) : module;
+  return module.starts_with(kAdapterPrefix) ? module.substr(kAdapterPrefix.size()) : module;
 }
 
 std::set<std::string> adapted_modules(const Plan& plan) {
@@ -216,7 +213,7 @@ std::vector<StoredTensor> saved_tensors(const Plan& plan, const std::set<std::st
 std::vector<PlannedFile> adapter_files(const Plan& plan) {
   constexpr int64_t kConfigBytes = 16 << 10;
   auto tensors = entries_of(saved_tensors(plan, adapted_modules(plan)));
-  return {{kWeightsFile, file_bytes(tensors)}, {kConfigFile, kConfigBytes}};
+  return {{kAdapterWeightsFile, file_bytes(tensors)}, {kAdapterConfigFile, kConfigBytes}};
 }
 
 void save_adapter(BufferReader& reader, const Recipe& recipe, const ModelSpec& spec,
@@ -224,34 +221,43 @@ void save_adapter(BufferReader& reader, const Recipe& recipe, const ModelSpec& s
   const LoraSection& lora = *recipe.lora;
   std::set<std::string> adapted = adapted_modules(reader.plan());
   std::vector<StoredTensor> tensors = saved_tensors(reader.plan(), adapted);
-  SafetensorsWriter writer(folder / kWeightsFile, entries_of(tensors));
+  SafetensorsWriter writer(folder / kAdapterWeightsFile, entries_of(tensors));
   TensorSaver saver(reader, tensors, observer);
   for (size_t tensor = 0; tensor < tensors.size(); ++tensor) {
     saver.save(tensor, writer);
   }
   writer.finish();
+  write_adapter_config(adapter_config(lora, targets_for_peft(lora, adapted), recipe.model.path, spec),
+                       folder);
+}
+
+Json adapter_config(const LoraSection& lora, const Json& target_modules, const std::string& model_path,
+                    const ModelSpec& spec) {
   Json excluded = lora.exclude_modules.empty() ? Json() : names_for_peft(lora.exclude_modules);
-  Json config = {{"peft_type", "LORA"},
-                 {"task_type", spec.has_encoder() ? "SEQ_2_SEQ_LM" : "CAUSAL_LM"},
-                 {"base_model_name_or_path", recipe.model.path},
-                 {"r", lora.r},
-                 {"lora_alpha", lora.lora_alpha},
-                 {"lora_dropout", lora.lora_dropout},
-                 {"target_modules", targets_for_peft(lora, adapted)},
-                 {"exclude_modules", excluded},
-                 {"rank_pattern", patterns_json(lora.rank_pattern)},
-                 {"alpha_pattern", patterns_json(lora.alpha_pattern)},
-                 {"use_rslora", lora.use_rslora},
-                 {"bias", name_of(lora.bias)},
-                 {"fan_in_fan_out", false},
-                 {"init_lora_weights", true},
-                 {"modules_to_save", nullptr},
-                 {"inference_mode", true}};
-  write_file_atomically(folder / kConfigFile, config.dump(2) + "\n");
+  return {{"peft_type", "LORA"},
+          {"task_type", spec.has_encoder() ? "SEQ_2_SEQ_LM" : "CAUSAL_LM"},
+          {"base_model_name_or_path", model_path},
+          {"r", lora.r},
+          {"lora_alpha", lora.lora_alpha},
+          {"lora_dropout", lora.lora_dropout},
+          {"target_modules", target_modules},
+          {"exclude_modules", excluded},
+          {"rank_pattern", patterns_json(lora.rank_pattern)},
+          {"alpha_pattern", patterns_json(lora.alpha_pattern)},
+          {"use_rslora", lora.use_rslora},
+          {"bias", name_of(lora.bias)},
+          {"fan_in_fan_out", false},
+          {"init_lora_weights", true},
+          {"modules_to_save", nullptr},
+          {"inference_mode", true}};
+}
+
+void write_adapter_config(const Json& config, const std::filesystem::path& folder) {
+  write_file_atomically(folder / kAdapterConfigFile, config.dump(2) + "\n");
 }
 
 LoraSection read_adapter_config(const std::filesystem::path& folder) {
-  std::filesystem::path file = folder / kConfigFile;
+  std::filesystem::path file = folder / kAdapterConfigFile;
   std::string path = file.string();
   if (!std::filesystem::exists(file)) {
     throw bad_input(
@@ -304,7 +310,7 @@ void require_same_adapter(const LoraSection& lora, const std::filesystem::path& 
 }
 
 void load_adapter(Executor& executor, const std::filesystem::path& folder) {
-  TensorSource source = open_tensors(folder / kWeightsFile);
+  TensorSource source = open_adapter(folder);
   const Plan& plan = executor.plan();
   require_tensors(plan, Role::adapters, source, folder.string());
   std::set<std::string> used;
@@ -325,6 +331,33 @@ void load_adapter(Executor& executor, const std::filesystem::path& folder) {
   require_all_used(source, used, folder.string());
   load_tensors(executor, Role::adapters, source);
   load_instead(executor, source, biases);
+}
+
+void load_frozen_adapter(Executor& executor, const std::filesystem::path& folder) {
+  TensorSource source = open_adapter(folder);
+  require_tensors(executor.plan(), Role::frozen_adapters, source, folder.string());
+  load_tensors(executor, Role::frozen_adapters, source);
+}
+
+TensorSource open_adapter(const std::filesystem::path& folder) {
+  return open_tensors(folder / kAdapterWeightsFile);
+}
+
+std::vector<float> values_of(const SourceTensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  tensor.read(0, tensor.elements(), DType::f32, values.data());
+  return values;
+}
+
+std::string adapter_fingerprint(const std::filesystem::path& folder) {
+  TensorSource source = open_adapter(folder);
+  Fingerprint fingerprint;
+  for (const std::string& name : source.names()) {
+    std::vector<float> values = values_of(source.find(name));
+    fingerprint.add(name);
+    fingerprint.add_bytes({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+  return fingerprint.hex();
 }
 
 }  // namespace snug

@@ -12,6 +12,7 @@
 #include "train/output.h"
 #include "train/run_files.h"
 #include "train/shards.h"
+#include "train/stacked_adapter.h"
 #include "train/state.h"
 
 namespace snug {
@@ -39,6 +40,9 @@ std::string model_fingerprint(const TrainInputs& inputs) {
       fingerprint.add(source.find(name).stored_bytes());
     }
   }
+  if (!inputs.frozen_adapter.empty()) {
+    fingerprint.add(adapter_fingerprint(inputs.frozen_adapter));
+  }
   return fingerprint.hex();
 }
 
@@ -52,7 +56,9 @@ RunIdentity identity_of(const TrainInputs& inputs) {
 
 void save_result_files(BufferReader& reader, const TrainInputs& inputs, const fs::path& folder,
                        const BytesObserver& observer) {
-  if (inputs.recipe.lora) {
+  if (!inputs.frozen_adapter.empty()) {
+    save_stacked_adapter(reader, inputs, folder);
+  } else if (inputs.recipe.lora) {
     save_adapter(reader, inputs.recipe, inputs.model.spec, folder, observer);
   } else {
     save_model(reader, inputs.model.folder, folder, observer);
@@ -60,6 +66,9 @@ void save_result_files(BufferReader& reader, const TrainInputs& inputs, const fs
 }
 
 std::vector<PlannedFile> result_files(const Plan& plan, const TrainInputs& inputs) {
+  if (!inputs.recipe.stage.stacked.empty()) {
+    return stacked_adapter_files(plan);
+  }
   return inputs.recipe.lora ? adapter_files(plan) : model_files(plan, inputs.model.folder);
 }
 

@@ -19,6 +19,7 @@ std::optional<OtherSplit> find_other_split(const Recipe& recipe, const ModelSpec
   OtherSplit other;
   const std::vector<std::string>& settings = found.front().settings;
   other.recipe = parse_recipe(recipe_to_yaml(recipe), recipe.source_path, settings);
+  other.recipe.stage = recipe.stage;  // no key of the text
   other.plan = plan_training(other.recipe, spec, device, limits);
   // Recomputed is computed again, by the same ops on the same numbers; another split adds in another order.
   bool same_sums =

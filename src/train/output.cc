@@ -17,15 +17,6 @@ namespace {
 
 constexpr const char* kModelConfig = "config.json";
 
-// The files of a model's folder that go along with its weights as they are.
-std::vector<std::string> copied_files(const std::filesystem::path& source) {
-  std::vector<std::string> names = text_file_names();
-  std::erase_if(names, [&](const std::string& name) {
-    return name == kModelConfig || !std::filesystem::exists(source / name);
-  });
-  return names;
-}
-
 std::string hugging_face_name(DType dtype) {
   switch (dtype) {
     case DType::bf16:
@@ -39,6 +30,14 @@ std::string hugging_face_name(DType dtype) {
 
 }  // namespace
 
+std::vector<std::string> copied_model_files(const std::filesystem::path& source) {
+  std::vector<std::string> names = text_file_names();
+  std::erase_if(names, [&](const std::string& name) {
+    return name == kModelConfig || !std::filesystem::exists(source / name);
+  });
+  return names;
+}
+
 void save_model(BufferReader& reader, const std::filesystem::path& source,
                 const std::filesystem::path& folder, const BytesObserver& observer) {
   std::vector<StoredTensor> tensors = stored_tensors(reader.plan(), Role::base_weights, false);
@@ -49,7 +48,7 @@ void save_model(BufferReader& reader, const std::filesystem::path& source,
   const PhasePlan& load = reader.plan().phase(kLoadPhase);
   auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(), is_model_parameter);
   config[config.contains("dtype") ? "dtype" : "torch_dtype"] = hugging_face_name(weight->dtype);
-  for (const std::string& name : copied_files(source)) {
+  for (const std::string& name : copied_model_files(source)) {
     write_file_atomically(folder / name, read_text_file(source / name));
   }
   // Last, so that a folder with a config is a whole one.
@@ -59,7 +58,7 @@ void save_model(BufferReader& reader, const std::filesystem::path& source,
 std::vector<PlannedFile> model_files(const Plan& plan, const std::filesystem::path& source) {
   constexpr int64_t kConfigBytes = 4 << 10;
   std::vector<PlannedFile> files = shard_files(entries_of(stored_tensors(plan, Role::base_weights, false)));
-  for (const std::string& name : copied_files(source)) {
+  for (const std::string& name : copied_model_files(source)) {
     files.push_back({name, static_cast<int64_t>(std::filesystem::file_size(source / name))});
   }
   auto config_bytes = static_cast<int64_t>(std::filesystem::file_size(source / kModelConfig));

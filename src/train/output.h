@@ -18,4 +18,7 @@ void save_model(BufferReader& reader, const std::filesystem::path& source,
 // The files that save_model writes, with what they take on the disk at most.
 std::vector<PlannedFile> model_files(const Plan& plan, const std::filesystem::path& source);
 
+// The files of a model's folder that go along with its weights as they are, its config left out.
+std::vector<std::string> copied_model_files(const std::filesystem::path& source);
+
 }  // namespace snug

@@ -64,10 +64,79 @@ std::string now_text() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
 }
 
+RunManifest read_manifest(const fs::path& folder) {
+  RunManifest found;
+  fs::path path = folder / kManifest;
+  if (!fs::exists(path)) {
+    return found;
+  }
+  Json manifest = read_json(path);
+  if (!manifest.is_object() || json_string(manifest, "made_by", "", path.string()) != "snug") {
+    return found;  // a stranger's
+  }
+  found.state = json_string(manifest, "state", "", path.string());
+  found.files = {kManifest};
+  for (const Json& name : manifest.value("files", Json::array())) {
+    if (name.is_string() && is_inner_name(name.get<std::string>())) {
+      found.files.push_back(name.get<std::string>());
+    }
+  }
+  for (const Json& name : manifest.value("stages", Json::array())) {
+    if (name.is_string() && is_plain_name(name.get<std::string>())) {
+      found.stages.push_back(name.get<std::string>());
+    }
+  }
+  return found;
+}
+
+// A run that saved nothing has left nothing to mix with.
+bool holds_something(const fs::path& folder, const RunManifest& manifest) {
+  bool has_files = std::any_of(manifest.files.begin(), manifest.files.end(), [&](const std::string& name) {
+    bool comes_first = name == kManifest || name == kRecipeFile || name == kPlanFile || name == kMetricsFile;
+    std::error_code status;
+    uintmax_t bytes = fs::file_size(folder / name, status);
+    return !comes_first && !status && bytes > 0;
+  });
+  bool has_stages = std::any_of(manifest.stages.begin(), manifest.stages.end(), [&](const std::string& name) {
+    return holds_something(folder / name, read_manifest(folder / name));
+  });
+  return has_files || has_stages || !find_checkpoints(folder).empty();
+}
+
+int64_t bytes_in(const fs::path& folder, const RunManifest& manifest) {
+  int64_t bytes = 0;
+  std::error_code ignored;
+  for (const std::string& name : manifest.files) {
+    uintmax_t size = fs::file_size(folder / name, ignored);
+    bytes += ignored ? 0 : static_cast<int64_t>(size);
+  }
+  for (const CheckpointFolder& old : find_checkpoints(folder)) {
+    bytes += checkpoint_bytes(old.path);
+  }
+  return bytes;
+}
+
+// What manifests list, and nothing else.
+void remove_run(const fs::path& folder, const RunManifest& manifest, const std::vector<std::string>& kept) {
+  std::error_code ignored;
+  for (const std::string& stage : manifest.stages) {
+    if (std::find(kept.begin(), kept.end(), stage) == kept.end()) {
+      remove_run(folder / stage, read_manifest(folder / stage), {});
+      fs::remove(folder / stage, ignored);
+    }
+  }
+  for (const CheckpointFolder& old : find_checkpoints(folder)) {
+    remove_checkpoint(old.path);
+  }
+  for (size_t i = manifest.files.size(); i-- > 0;) {  // what is in a folder before it, the manifest last
+    fs::remove(folder / manifest.files[i], ignored);
+  }
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const Options& options)
-    : folder_(options.folder), resume_(options.resume), started_(now_text()) {
+    : folder_(options.folder), resume_(options.resume), stages_(options.stages), started_(now_text()) {
   std::error_code ignored;
   if (fs::equivalent(folder_, options.model_folder, ignored)) {
     throw bad_input(
@@ -84,47 +153,27 @@ RunFolder::RunFolder(const Options& options)
                     folder_.string()));
   }
   remove_partial_files(folder_);
-  read_manifest();
+  earlier_ = read_manifest(folder_);
   refuse_strangers();
   if (!options.overwrite && !options.resume && holds_something()) {
     refuse_earlier_run();
   }
 }
 
-void RunFolder::read_manifest() {
-  fs::path path = folder_ / kManifest;
-  if (!fs::exists(path)) {
-    return;
-  }
-  Json manifest = read_json(path);
-  if (!manifest.is_object() || json_string(manifest, "made_by", "", path.string()) != "snug") {
-    return;  // a stranger's
-  }
-  earlier_ = {kManifest};
-  earlier_state_ = json_string(manifest, "state", "", path.string());
-  for (const Json& name : manifest.value("files", Json::array())) {
-    if (name.is_string() && is_plain_name(name.get<std::string>())) {
-      earlier_.push_back(name.get<std::string>());
-    }
-  }
+bool RunFolder::is_complete() const {
+  return earlier_.state == name_of(RunState::complete);
 }
 
-// A run that saved nothing has left nothing to mix with.
 bool RunFolder::holds_something() const {
-  bool has_files = std::any_of(earlier_.begin(), earlier_.end(), [&](const std::string& name) {
-    bool comes_first = name == kManifest || name == kRecipeFile || name == kPlanFile || name == kMetricsFile;
-    std::error_code status;
-    uintmax_t bytes = fs::file_size(folder_ / name, status);
-    return !comes_first && !status && bytes > 0;
-  });
-  return has_files || !find_checkpoints(folder_).empty();
+  return ::snug::holds_something(folder_, earlier_);
 }
 
 void RunFolder::refuse_strangers() const {
   std::vector<std::string> strangers = foreign_checkpoints(folder_);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     std::string name = entry.path().filename().string();
-    if (is_like_a_result(name) && std::find(earlier_.begin(), earlier_.end(), name) == earlier_.end()) {
+    if (is_like_a_result(name) &&
+        std::find(earlier_.files.begin(), earlier_.files.end(), name) == earlier_.files.end()) {
       strangers.push_back(name);
     }
   }
@@ -139,9 +188,11 @@ void RunFolder::refuse_strangers() const {
 }
 
 void RunFolder::refuse_earlier_run() const {
-  std::string how = earlier_state_ == name_of(RunState::running) ? "one that did not end" : earlier_state_;
-  std::vector<std::string> files(earlier_.begin() + 1, earlier_.end());
-  std::string_view go_on = find_checkpoints(folder_).empty() ? "" : "Go on with it (--resume), write";
+  std::string how = earlier_.state == name_of(RunState::running) ? "one that did not end" : earlier_.state;
+  std::vector<std::string> files = earlier_.stages;
+  files.insert(files.end(), earlier_.files.begin() + (earlier_.files.empty() ? 0 : 1), earlier_.files.end());
+  bool can_go_on = !find_checkpoints(folder_).empty() || !earlier_.stages.empty();
+  std::string_view go_on = can_go_on ? "Go on with it (--resume), write" : "";
   throw bad_input(fmt::format(
       "output_dir {}: holds a run already ({}: {}). {} to another folder (--set output_dir=...), or give "
       "--overwrite, which removes these files when the new run begins",
@@ -150,30 +201,16 @@ void RunFolder::refuse_earlier_run() const {
 
 void RunFolder::begin(const std::vector<PlannedFile>& files, const std::vector<PlannedFile>& checkpoint,
                       int64_t checkpoints) {
-  int64_t freed_bytes = 0;
-  std::error_code ignored;
-  for (const std::string& name : earlier_) {
-    uintmax_t bytes = fs::file_size(folder_ / name, ignored);
-    freed_bytes += ignored ? 0 : static_cast<int64_t>(bytes);
-  }
-  std::vector<CheckpointFolder> earlier_checkpoints = find_checkpoints(folder_);
-  for (const CheckpointFolder& old : earlier_checkpoints) {
-    freed_bytes += checkpoint_bytes(old.path);  // or they are among those that are kept
-  }
   std::vector<PlannedFile> wanted = files;
   for (int64_t i = 0; i < checkpoints; ++i) {
     wanted.insert(wanted.end(), checkpoint.begin(), checkpoint.end());
   }
-  require_disk_space(folder_, wanted, freed_bytes);
+  // What is there goes, or is among what is wanted.
+  require_disk_space(folder_, wanted, bytes_in(folder_, earlier_));
   if (!resume_) {
-    for (const CheckpointFolder& old : earlier_checkpoints) {
-      remove_checkpoint(old.path);
-    }
-    for (size_t i = earlier_.size(); i-- > 0;) {  // the manifest last
-      fs::remove(folder_ / earlier_[i], ignored);
-    }
+    clear();
   }
-  earlier_.clear();
+  earlier_ = {};
   for (const PlannedFile& file : files) {
     files_.push_back(file.name);
   }
@@ -181,6 +218,11 @@ void RunFolder::begin(const std::vector<PlannedFile>& files, const std::vector<P
   std::vector<PlannedFile> taken = files;
   taken.insert(taken.end(), checkpoint.begin(), checkpoint.end());
   reservation_.emplace(folder_, taken);
+}
+
+void RunFolder::clear() {
+  remove_run(folder_, earlier_, stages_);
+  earlier_ = {};
 }
 
 fs::path RunFolder::file(const std::string& name) const {
@@ -195,6 +237,9 @@ void RunFolder::finish(RunState state) {
 
 void RunFolder::write_manifest() const {
   Json manifest = {{"made_by", "snug"}, {"started", started_}, {"state", name_of(state_)}, {"files", files_}};
+  if (!stages_.empty()) {
+    manifest["stages"] = stages_;
+  }
   write_file_atomically(folder_ / kManifest, manifest.dump(2) + "\n");
 }
 

@@ -17,13 +17,21 @@ namespace snug {
 // What became of the run that a folder holds. One that is running but has no lock was killed.
 enum class RunState { running, stopped, complete };
 
+// What a folder says that it holds.
+struct RunManifest {
+  std::string state;
+  std::vector<std::string> files;   // the manifest first
+  std::vector<std::string> stages;  // folders
+};
+
 class RunFolder {
  public:
   struct Options {
     std::filesystem::path folder;
-    std::filesystem::path model_folder;  // of the model that is trained
-    bool overwrite = false;              // what an earlier run wrote is removed when this one begins
-    bool resume = false;                 // what an earlier run wrote is gone on with
+    std::filesystem::path model_folder;    // of the model that is trained
+    bool overwrite = false;                // what an earlier run wrote is removed when this one begins
+    bool resume = false;                   // what an earlier run wrote is gone on with
+    std::vector<std::string> stages = {};  // folders in it that have manifests of their own
   };
   // Creates the folder if need be and locks it; changes nothing else but the remains of saves that were
   // killed. Throws bad_input, with the ways out, if another process has it, if it is the model's own, or if
@@ -31,6 +39,10 @@ class RunFolder {
   explicit RunFolder(const Options& options);
 
   const std::filesystem::path& path() const { return folder_; }
+  // Whether the run that it holds came to its end.
+  bool is_complete() const;
+  // Removes what an earlier run wrote; the folders of stages that are its own are left to them.
+  void clear();
 
   // The run begins: the earlier one's files go, unless it is gone on with; all that this one will write are
   // listed, and their disk space is taken. There must also be room for so many checkpoints; that of one is
@@ -44,7 +56,6 @@ class RunFolder {
   void finish(RunState state);
 
  private:
-  void read_manifest();
   void write_manifest() const;
   bool holds_something() const;
   void refuse_strangers() const;
@@ -53,8 +64,8 @@ class RunFolder {
   std::filesystem::path folder_;
   bool resume_ = false;
   std::unique_ptr<FolderLock> lock_;
-  std::vector<std::string> earlier_;  // files of the run before, by the manifest
-  std::string earlier_state_;
+  std::vector<std::string> stages_;
+  RunManifest earlier_;
   std::string started_;
   RunState state_ = RunState::running;
   std::vector<std::string> files_;

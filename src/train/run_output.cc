@@ -13,6 +13,8 @@
 #include "plan/saving.h"
 #include "plan/training.h"
 #include "recipe/write.h"
+#include "train/adapter_files.h"
+#include "train/merge.h"
 #include "train/run_files.h"
 
 namespace snug {
@@ -43,17 +45,39 @@ Json evaluations_json(const TrainSummary& summary) {
 
 }  // namespace
 
+RunFiles planned_files(const Plan& plan, const TrainInputs& inputs) {
+  std::vector<PlannedFile> files = {
+      {kRecipeFile, kSmallFileBytes}, {kPlanFile, kSmallFileBytes}, {kMetricsFile, kSmallFileBytes}};
+  std::vector<PlannedFile> result = result_files(plan, inputs);
+  files.insert(files.end(), result.begin(), result.end());
+  auto add_folder = [&](const char* folder, const std::vector<PlannedFile>& inner) {
+    files.push_back({folder, 0});
+    for (const PlannedFile& file : inner) {
+      files.push_back({fmt::format("{}/{}", folder, file.name), file.bytes});
+    }
+  };
+  if (!inputs.recipe.stage.stacked.empty()) {
+    add_folder(kOwnAdapterFolder, adapter_files(plan));
+  }
+  if (inputs.recipe.stage.start == StageStart::merge_first) {
+    // They are there when the stage begins; their space was asked for before.
+    std::vector<PlannedFile> merged = merged_model_files(inputs.model.folder);
+    for (PlannedFile& file : merged) {
+      file.bytes = 0;
+    }
+    add_folder(kMergedFolder, merged);
+  }
+  files.push_back({kSummaryFile, kSmallFileBytes});
+  return {std::move(files), checkpoint_files(plan, inputs), checkpoints_on_disk(inputs.recipe.training)};
+}
+
 void RunOutput::begin(const Plan& plan) {
   identity_ = identity_of(inputs_);
   if (inputs_.resume) {
     require_same_inputs(identity_, *inputs_.resume);
   }
-  std::vector<PlannedFile> files = {
-      {kRecipeFile, kSmallFileBytes}, {kPlanFile, kSmallFileBytes}, {kMetricsFile, kSmallFileBytes}};
-  std::vector<PlannedFile> result = result_files(plan, inputs_);
-  files.insert(files.end(), result.begin(), result.end());
-  files.push_back({kSummaryFile, kSmallFileBytes});
-  folder_.begin(files, checkpoint_files(plan, inputs_), checkpoints_on_disk(inputs_.recipe.training));
+  RunFiles planned = planned_files(plan, inputs_);
+  folder_.begin(planned.files, planned.checkpoint, planned.checkpoints);
   write_file_atomically(folder_.file(kRecipeFile), recipe_to_yaml(inputs_.recipe));
   write_file_atomically(folder_.file(kPlanFile), plan_to_json(plan).dump(2) + "\n");
   metrics_.emplace(folder_.file(kMetricsFile), inputs_.resume ? inputs_.resume->metrics : "");
@@ -176,6 +200,9 @@ void RunOutput::save_result(Executor& executor, const BytesObserver& observer) {
   folder_.release_space();
   DeviceReader reader(executor);
   save_result_files(reader, inputs_, folder_.path(), observer);
+  if (!inputs_.frozen_adapter.empty()) {
+    save_adapter(reader, inputs_.recipe, inputs_.model.spec, folder_.path() / kOwnAdapterFolder);
+  }
 }
 
 void RunOutput::finish(const TrainSummary& summary, const Plan& plan) {
@@ -190,6 +217,7 @@ void RunOutput::finish(const TrainSummary& summary, const Plan& plan) {
                {"first_loss", summary.first_loss},
                {"last_loss", summary.last_loss},
                {"evaluations", evaluations_json(summary)},
+               {"best_step", summary.best ? Json(summary.best->step) : Json()},
                {"tokens", summary.tokens},
                {"seconds", summary.seconds},
                {"trainable_parameters", plan.trainable_parameters},

@@ -2,9 +2,11 @@
 // summary.
 #pragma once
 
+#include <cstdint>
 #include <future>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/checkpoint.h"
 #include "train/metrics_file.h"
@@ -14,6 +16,14 @@
 #include "train/weights.h"
 
 namespace snug {
+
+// What a run will write.
+struct RunFiles {
+  std::vector<PlannedFile> files;
+  std::vector<PlannedFile> checkpoint;  // of one
+  int64_t checkpoints = 0;              // at most at a time
+};
+RunFiles planned_files(const Plan& plan, const TrainInputs& inputs);
 
 class RunOutput {
  public:

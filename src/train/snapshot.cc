@@ -17,7 +17,8 @@ constexpr int64_t kPieceBytes = int64_t{16} << 20;
 }  // namespace
 
 bool has_snapshot(const Plan& plan) {
-  return plan.arena_bytes[static_cast<size_t>(Home::host)] > 0;
+  // Of this plan: the arena may be that of another stage.
+  return plan.phase(kSavePhase).arenas[static_cast<size_t>(Home::host)].peak_bytes > 0;
 }
 
 Snapshot::Snapshot(Executor& executor)

@@ -80,11 +80,14 @@ class Trainer {
       observer_.on_stage(fmt::format("loading weights, {}", format_bytes(source.stored_bytes())));
       load_tensors(executor_, Role::base_weights, source, progress_of("loading weights"));
     }
+    if (!inputs_.frozen_adapter.empty()) {
+      load_frozen_adapter(executor_, inputs_.frozen_adapter);
+    }
     if (inputs_.resume) {
       go_on(*inputs_.resume);
-    } else if (recipe_.lora && !recipe_.lora->start.empty()) {
-      observer_.on_stage(fmt::format("going on with the adapter {}", recipe_.lora->start));
-      load_adapter(executor_, recipe_.lora->start);
+    } else if (!inputs_.start_adapter.empty()) {
+      observer_.on_stage(fmt::format("going on with the adapter {}", inputs_.start_adapter.string()));
+      load_adapter(executor_, inputs_.start_adapter);
     } else if (recipe_.lora) {
       initialize_adapters(executor_, seed);
     }
@@ -110,6 +113,9 @@ class Trainer {
     waiting_since_ = start_;
     saved_at_ = start_;
     summary_.interrupted = observer_.should_stop();
+    if (inputs_.evaluates_first && !inputs_.resume && evaluates() && !summary_.interrupted) {
+      measure();
+    }
     if (inputs_.resume && is_evaluation_due() && !evaluated_at_end()) {  // it was broken off
       evaluate();
     }
@@ -149,7 +155,7 @@ class Trainer {
     if (strategy != SaveStrategy::no && strategy != SaveStrategy::best) {
       save_checkpoint();
     }
-    if (inputs_.data.eval && !evaluated_at_end()) {
+    if (evaluates() && !evaluated_at_end()) {
       evaluate();
     }
     if (recipe_.training.load_best_model_at_end && !summary_.interrupted) {
@@ -180,8 +186,9 @@ class Trainer {
   }
 
   bool is_evaluation_due() const {
-    return inputs_.data.eval && is_multiple(summary_.steps, recipe_.training.eval_steps);
+    return evaluates() && is_multiple(summary_.steps, recipe_.training.eval_steps);
   }
+  bool evaluates() const { return !inputs_.data.evaluated().empty(); }
 
   bool is_checkpoint_due(double epoch_before) const {
     switch (recipe_.training.save_strategy) {
@@ -293,43 +300,59 @@ class Trainer {
   }
 
   void evaluate() {
-    EvaluationMetrics row = evaluate_sets();
-    if (!row.complete) {
-      summary_.interrupted = true;
+    if (!measure()) {
       return;
     }
-    row.step = summary_.steps;
-    summary_.evaluations.push_back(row);
-    bool is_best = note_evaluation(row, recipe_.training, summary_);
-    warn(output_.log_evaluation(row));
-    observer_.on_evaluation(row);
+    bool is_best = note_evaluation(summary_.evaluations.back(), recipe_.training, summary_);
     if (is_best && recipe_.training.save_strategy == SaveStrategy::best) {
       save_checkpoint();
     }
     waiting_since_ = Clock::now();
   }
 
+  // Evaluates and tells of it; false if that was broken off.
+  bool measure() {
+    EvaluationMetrics row = evaluate_sets();
+    if (!row.complete) {
+      summary_.interrupted = true;
+      return false;
+    }
+    row.step = summary_.steps;
+    summary_.evaluations.push_back(row);
+    warn(output_.log_evaluation(row));
+    observer_.on_evaluation(row);
+    waiting_since_ = Clock::now();
+    return true;
+  }
+
+  // The loss of all is that of the run's own sets; those of earlier stages stand beside it.
   EvaluationMetrics evaluate_sets() {
     EvaluationMetrics all;
     double loss_sum = 0;
-    auto add = [&](const std::string& name, const Dataset& dataset) {
+    auto add = [&](const std::string& name, const Dataset& dataset, bool is_own) {
       BatchOptions options = evaluation_batches(evaluation_sequences(executor_.plan()).value());
       EvaluationMetrics one = runner_.evaluate(dataset, options, [&](int64_t done, int64_t total) {
         observer_.on_progress({"evaluating", done, total});
         return !observer_.should_stop();
       });
       all.complete = all.complete && one.complete;
-      all.targets += one.targets;
-      loss_sum += one.loss * static_cast<double>(one.targets);
+      if (is_own) {
+        all.targets += one.targets;
+        loss_sum += one.loss * static_cast<double>(one.targets);
+      }
       if (!name.empty()) {
         all.sets.push_back({name, one.loss, one.targets});
       }
     };
-    if (inputs_.data.eval_sets.empty()) {
-      add("", *inputs_.data.eval);
+    const RunData& data = inputs_.data;
+    if (data.eval && data.eval_sets.empty()) {
+      add("", *data.eval, true);
     }
-    for (size_t i = 0; i < inputs_.data.eval_sets.size() && all.complete; ++i) {
-      add(inputs_.data.eval_sets[i].name, inputs_.data.eval_sets[i].data);
+    for (size_t i = 0; i < data.eval_sets.size() && all.complete; ++i) {
+      add(data.eval_sets[i].name, data.eval_sets[i].data, true);
+    }
+    for (size_t i = 0; i < data.earlier.size() && all.complete; ++i) {
+      add(data.earlier[i].name, data.earlier[i].data, !data.eval);
     }
     all.loss = loss_sum / static_cast<double>(std::max<int64_t>(all.targets, 1));
     return all;
@@ -410,10 +433,14 @@ DataModel data_model(const LocatedModel& model) {
 }
 
 TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, const DataObserver& observer) {
-  if (recipe.lora && !recipe.lora->start.empty()) {
-    require_same_adapter(*recipe.lora, recipe.lora->start);
+  std::filesystem::path start = recipe.lora ? recipe.lora->start : "";
+  if (!start.empty()) {
+    require_same_adapter(*recipe.lora, start);
   }
-  return {.recipe = recipe, .model = model, .data = load_run_data(recipe, data_model(model), observer)};
+  return {.recipe = recipe,
+          .model = model,
+          .data = load_run_data(recipe, data_model(model), observer),
+          .start_adapter = std::move(start)};
 }
 
 TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -75,6 +76,9 @@ struct TrainInputs {
   LocatedModel model;
   RunData data;
   std::optional<ResumePoint> resume = std::nullopt;  // a run that is gone on with
+  std::filesystem::path start_adapter = {};          // whose adapters are trained on; "": fresh ones
+  std::filesystem::path frozen_adapter = {};         // what earlier stages stacked (Recipe::stage)
+  bool evaluates_first = false;                      // before the first step too
 };
 
 // What the data must know of a model.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -30,7 +31,7 @@ Program with_lora(const std::vector<std::string>& targets) {
   LoraSection lora;
   lora.r = 4;
   lora.target_modules = targets;
-  return add_adapters(forward_of(small_llama()), {lora, false});
+  return add_adapters(forward_of(small_llama()), lora, false);
 }
 
 std::set<std::string> adapter_names(const Program& program) {
@@ -81,12 +82,53 @@ TEST(Adapters, LayersOfOneRankAndScaleShareAProduct) {
   lora.rank_pattern = {{"v_proj", 2}, {"q_proj", 8}};
   lora.alpha_pattern = {{"up_proj", 1}};
   lora.exclude_modules = {"layers.0.self_attn.k_proj", "o_proj", "down_proj"};
-  Program program = add_adapters(forward_of(small_llama()), {lora, false});
+  Program program = add_adapters(forward_of(small_llama()), lora, false);
   // q with k apart from v, gate apart from up.
   EXPECT_EQ(count(program, OpKind::lora_up), 3 * 4);
   EXPECT_EQ(adapter_names(program).size(), 2U * (3U * 5U - 1U));
   lora.exclude_modules = {".*"};
-  EXPECT_THROW(add_adapters(forward_of(small_llama()), {lora, false}), Error);
+  EXPECT_THROW(add_adapters(forward_of(small_llama()), lora, false), Error);
+}
+
+// Of each layer one pair whose rank is the sum, beside the trained one, and nothing of it is trained.
+TEST(Adapters, FrozenOnesAreOnePairALayer) {
+  LoraSection lowest;
+  lowest.r = 8;
+  LoraSection upper;
+  upper.r = 2;
+  upper.lora_alpha = 4;
+  upper.target_modules = {"q_proj", "down_proj"};
+  auto frozen = [&](const std::vector<LoraSection>& stacked) {
+    return add_frozen_adapters(forward_of(small_llama()), stacked);
+  };
+  std::map<std::string, int64_t> ranks;  // of a module
+  Program program = add_adapters(frozen({lowest, upper}), upper, true);
+  int64_t trainable = 0;
+  for (const Buffer& buffer : program.buffers) {
+    trainable += buffer.trainable ? 1 : 0;
+    EXPECT_FALSE(buffer.trainable && buffer.role != Role::adapters) << buffer.name;
+    for (const TensorPart& part : buffer.parts) {
+      if (buffer.role == Role::frozen_adapters && part.names.front().ends_with("lora_A.weight")) {
+        ranks[part.names.front()] = part.rows;
+      }
+    }
+  }
+  EXPECT_EQ(trainable, 3 * 2 * 2);
+  EXPECT_EQ(ranks.size(), 3U * 7U);
+  EXPECT_EQ(ranks["base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight"], 10);
+  EXPECT_EQ(ranks["base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight"], 8);
+  // One alone has its own scale, alpha / r; a stack was saved with scales multiplied in.
+  auto scales = [&](const Program& of) {
+    std::set<float> found;
+    for (const Op& op : of.ops) {
+      if (op.kind == OpKind::lora_up) {
+        found.insert(attributes_of<LoraAttributes>(op).scale);
+      }
+    }
+    return found;
+  };
+  EXPECT_EQ(scales(frozen({upper})), std::set<float>{2.0F});
+  EXPECT_EQ(scales(frozen({lowest, upper})), std::set<float>{1.0F});
 }
 
 TEST(Adapters, TargetsByNameAndBySuffix) {

@@ -35,7 +35,7 @@ std::string contents(const fs::path& path) {
 std::optional<std::string> message_of(std::string_view text, const std::string& path,
                                       const std::vector<std::string>& overrides = {}) {
   try {
-    parse_recipe(text, path, overrides);
+    parse_recipes(text, path, overrides);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
     return error.what();
@@ -123,7 +123,7 @@ TEST(RecipeErrors, AliasesDoNotMultiply) {
   }
   std::string message = message_of(chain, "demo.yml").value_or("accepted");
   EXPECT_NE(message.find("demo.yml:1:1: unknown key \"a0\" at the top level; known names: model, lora, data, "
-                         "training, memory, logging, extends, output_dir"),
+                         "training, memory, logging, extends, stages, output_dir"),
             std::string::npos)
       << message;
 }

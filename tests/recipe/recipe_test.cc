@@ -28,6 +28,7 @@ constexpr std::string_view kSmallest = "model: {path: tiny}\ndata: {train_file: 
 // No value is the default, so that a key that is not read shows.
 constexpr std::string_view kEveryKey = R"(# every key
 extends: null
+stages: null
 model:
   path: org/name
   dtype: bf16

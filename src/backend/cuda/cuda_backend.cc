@@ -177,6 +177,11 @@ void CudaBackend::run_phase(std::string_view phase, const Extents& extents,
   }
 }
 
+void CudaBackend::forget_phases() {
+  synchronize();  // one of them may still be running
+  graphs_ = std::make_unique<cuda::GraphCache>(queue_.stream);
+}
+
 void CudaBackend::upload(void* device, const void* host, int64_t bytes) {
   arenas_.announce(device, bytes);
   const auto* source = static_cast<const std::byte*>(host);

@@ -49,6 +49,7 @@ class CudaBackend : public Backend {
   void run(const KernelCall& call) override;
   void run_phase(std::string_view phase, const Extents& extents,
                  const std::function<void()>& run_ops) override;
+  void forget_phases() override;
 
   bool runs_ahead() const override { return true; }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "base/check.h"
 
@@ -56,13 +57,31 @@ BatchOptions evaluation_batches(int64_t sequences) {
   return {.micro_batch_sequences = sequences, .shuffle = false};
 }
 
-DataLimits::DataLimits(const Recipe& recipe, const Dataset& train_data, const Dataset* eval_data)
+DataLimits::DataLimits(const Recipe& recipe, const Dataset& train_data,
+                       const std::vector<const Dataset*>& eval_data)
     : train_(longest_sums(train_data, recipe.training.per_device_train_batch_size)),
       has_sources_(train_data.has_sources()) {
-  if (eval_data != nullptr) {
-    evaluate_ = longest_sums(*eval_data,
-                             recipe.training.per_device_eval_batch_size.value_or(kMostEvaluationSequences));
+  for (const Dataset* dataset : eval_data) {
+    LongestSums sums =
+        longest_sums(*dataset, recipe.training.per_device_eval_batch_size.value_or(kMostEvaluationSequences));
+    if (!evaluate_) {
+      evaluate_ = std::move(sums);
+    } else {
+      raise_to(*evaluate_, sums);
+    }
   }
+}
+
+// Sums grow with the number of examples, so that the last one stands for all numbers behind it.
+void DataLimits::raise_to(LongestSums& sums, const LongestSums& other) {
+  auto raise = [](std::vector<int64_t>& values, const std::vector<int64_t>& others) {
+    values.resize(std::max(values.size(), others.size()), values.back());
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = std::max(values[i], others[std::min(i, others.size() - 1)]);
+    }
+  };
+  raise(sums.tokens, other.tokens);
+  raise(sums.source_tokens, other.source_tokens);
 }
 
 DataLimits::LongestSums DataLimits::longest_sums(const Dataset& dataset, int64_t max_sequences) {

@@ -21,8 +21,8 @@ BatchOptions evaluation_batches(int64_t sequences);
 // if that left them open, may have up to kMostEvaluationSequences.
 class DataLimits {
  public:
-  // `eval_data` may be null.
-  DataLimits(const Recipe& recipe, const Dataset& train_data, const Dataset* eval_data);
+  // Nothing to evaluate with: no `eval_data`.
+  DataLimits(const Recipe& recipe, const Dataset& train_data, const std::vector<const Dataset*>& eval_data);
 
   RunLimits operator()(const Recipe& recipe) const;
 
@@ -33,6 +33,7 @@ class DataLimits {
     std::vector<int64_t> source_tokens;
   };
   static LongestSums longest_sums(const Dataset& dataset, int64_t max_sequences);
+  static void raise_to(LongestSums& sums, const LongestSums& other);
   static BatchLimits limits_of(const LongestSums& sums, int64_t sequences);
 
   LongestSums train_;

@@ -54,7 +54,7 @@ TEST(DataLimits, EqualTheWorstThatHappens) {
       dataset.add(table_of_lengths(lengths), {.max_length_tokens = 50}, weight);
     }
     Recipe recipe = recipe_of(c.batch, 50);
-    BatchLimits limits = DataLimits(recipe, dataset, nullptr)(recipe).train;
+    BatchLimits limits = DataLimits(recipe, dataset, {})(recipe).train;
     BatchLimits most = largest_of(dataset, training_batches(recipe, dataset), 400);
     EXPECT_EQ(limits.tokens, c.tokens);
     EXPECT_EQ(most.tokens, c.tokens) << "it happens";
@@ -75,7 +75,7 @@ TEST(DataLimits, HoldForEveryWayOfMakingBatches) {
         Recipe recipe = recipe_of(batch, 100);
         recipe.training.group_by_length = way == 1;
         recipe.data.packing = way == 2;
-        BatchLimits limits = DataLimits(recipe, dataset, nullptr)(recipe).train;
+        BatchLimits limits = DataLimits(recipe, dataset, {})(recipe).train;
         BatchLimits most = largest_of(dataset, training_batches(recipe, dataset), 20);
         EXPECT_LE(most.tokens, limits.tokens);
         EXPECT_LE(most.sequences, limits.sequences);
@@ -90,7 +90,7 @@ TEST(DataLimits, PairsHaveTwo) {
   Dataset dataset;
   dataset.add(table_of_lengths({9, 2, 3, 4}, {5, 30, 20, 6}), {.max_length_tokens = 40});
   Recipe recipe = recipe_of(2, 40);
-  BatchLimits limits = DataLimits(recipe, dataset, nullptr)(recipe).train;
+  BatchLimits limits = DataLimits(recipe, dataset, {})(recipe).train;
   BatchLimits most = largest_of(dataset, training_batches(recipe, dataset), 400);
   EXPECT_EQ(limits.tokens, 13);
   EXPECT_EQ(limits.source_tokens, 50);
@@ -99,7 +99,7 @@ TEST(DataLimits, PairsHaveTwo) {
 
   recipe.data.packing = true;
   recipe.data.max_target_length = 10;
-  limits = DataLimits(recipe, dataset, nullptr)(recipe).train;
+  limits = DataLimits(recipe, dataset, {})(recipe).train;
   most = largest_of(dataset, training_batches(recipe, dataset), 50);
   EXPECT_LE(most.tokens, limits.tokens);
   EXPECT_LE(most.source_tokens, limits.source_tokens);
@@ -111,10 +111,10 @@ TEST(DataLimits, AnswerForSmallerBatchesToo) {
   std::vector<int64_t> lengths = realistic_lengths(50, 30, 100, 3);
   Dataset dataset;
   dataset.add(table_of_lengths(lengths), {.max_length_tokens = 100}, 2);
-  DataLimits made_for_eight(recipe_of(8, 100), dataset, nullptr);
+  DataLimits made_for_eight(recipe_of(8, 100), dataset, {});
   for (int64_t batch : {1, 2, 5, 8}) {
     Recipe recipe = recipe_of(batch, 100);
-    EXPECT_EQ(made_for_eight(recipe).train.tokens, DataLimits(recipe, dataset, nullptr)(recipe).train.tokens);
+    EXPECT_EQ(made_for_eight(recipe).train.tokens, DataLimits(recipe, dataset, {})(recipe).train.tokens);
   }
 }
 
@@ -124,12 +124,33 @@ TEST(DataLimits, EvaluationHasItsOwn) {
   Dataset eval;
   eval.add(table_of_lengths({30, 2, 11}), {.max_length_tokens = 50});
   Recipe recipe = recipe_of(2, 50);
-  RunLimits limits = DataLimits(recipe, train, &eval)(recipe);
+  RunLimits limits = DataLimits(recipe, train, {&eval})(recipe);
   EXPECT_EQ(limits.train.tokens, 13);
   EXPECT_EQ(limits.evaluate->tokens, 41);
   EXPECT_LE(largest_of(eval, evaluation_batches(2), 1).tokens, 41);
   recipe.data.packing = true;
-  EXPECT_EQ(DataLimits(recipe, train, &eval)(recipe).evaluate->tokens, 41) << "evaluation does not pack";
+  EXPECT_EQ(DataLimits(recipe, train, {&eval})(recipe).evaluate->tokens, 41) << "evaluation does not pack";
+}
+
+// Sets are evaluated one at a time: the longest batch is that of one of them.
+TEST(DataLimits, SeveralSetsHaveTheLargestOfEach) {
+  Dataset train;
+  train.add(table_of_lengths({5}), {.max_length_tokens = 50});
+  Dataset many;
+  many.add(table_of_lengths({9, 8, 7, 6}), {.max_length_tokens = 50});
+  Dataset one;
+  one.add(table_of_lengths({20}), {.max_length_tokens = 50});
+  const std::vector<int64_t> expected = {20, 20, 24, 30};  // of 1, 2, 3 and 4 sequences
+  for (const std::vector<const Dataset*>& sets :
+       {std::vector<const Dataset*>{&many, &one}, std::vector<const Dataset*>{&one, &many}}) {
+    for (int64_t sequences = 1; sequences <= 4; ++sequences) {
+      Recipe recipe = recipe_of(2, 50);
+      recipe.training.per_device_eval_batch_size = sequences;
+      EXPECT_EQ(DataLimits(recipe, train, sets)(recipe).evaluate->tokens,
+                expected[static_cast<size_t>(sequences - 1)])
+          << sequences;
+    }
+  }
 }
 
 // A lower bound above what the data needs would refuse runs that fit.
@@ -144,7 +165,7 @@ TEST(SmallestLimits, AreNeverAboveThoseOfTheData) {
   for (bool packing : {false, true}) {
     recipe.data.packing = packing;
     BatchLimits least = smallest_limits(recipe, spec).train;
-    BatchLimits needed = DataLimits(recipe, dataset, nullptr)(recipe).train;
+    BatchLimits needed = DataLimits(recipe, dataset, {})(recipe).train;
     EXPECT_LE(least.tokens, needed.tokens);
     EXPECT_LE(least.source_tokens, needed.source_tokens);
     EXPECT_LE(least.sequences, needed.sequences);

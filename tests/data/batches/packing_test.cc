@@ -141,7 +141,7 @@ TEST(Packing, LongAndShortExamplesStandAnywhere) {
 
 // What the model gets in each step, its micro-batches laid end to end.
 std::vector<std::pair<Ids, Ids>> steps_of(const Dataset& dataset, const Recipe& recipe) {
-  BatchLimits limits = DataLimits(recipe, dataset, nullptr)(recipe).train;
+  BatchLimits limits = DataLimits(recipe, dataset, {})(recipe).train;
   BatchSequence sequence(dataset, training_batches(recipe, dataset));
   std::vector<std::pair<Ids, Ids>> steps;
   for (std::vector<Batch> step = sequence.next_step(); !step.empty(); step = sequence.next_step()) {

@@ -135,7 +135,7 @@ TEST(BatchSequence, TheSplitDoesNotChangeTheSteps) {
     BatchSequence sequence(dataset, options_of(micro, accumulation, 3));
     Recipe recipe;
     recipe.training.per_device_train_batch_size = micro;
-    DataLimits limits(recipe, dataset, nullptr);
+    DataLimits limits(recipe, dataset, {});
     std::vector<std::vector<int32_t>> steps;
     std::vector<int64_t> targets;
     for (auto step = sequence.next_step(); !step.empty(); step = sequence.next_step()) {
@@ -197,7 +197,7 @@ TEST(DataLimits, AreTheSumsOfTheLongestExamples) {
   Dataset dataset = numbered_dataset(7);  // lengths 2 3 4 5 6 2 3
   Recipe recipe;
   recipe.training.per_device_train_batch_size = 99;
-  DataLimits limits(recipe, dataset, nullptr);
+  DataLimits limits(recipe, dataset, {});
   EXPECT_EQ(limits(recipe).train.tokens, 25);
   EXPECT_EQ(limits(recipe).train.sequences, 7);
   recipe.training.per_device_train_batch_size = 1;

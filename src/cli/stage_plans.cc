@@ -1,0 +1,103 @@
+// A plan a stage.
+#include "cli/stage_plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/plan_json.h"
+#include "plan/training.h"
+#include "recipe/stages.h"
+#include "report/plan_report.h"
+#include "report/stages_report.h"
+
+namespace snug {
+
+StagePlans::StagePlans(const std::vector<Recipe>& stages, const ModelSpec& spec, const Device& device,
+                       std::vector<LimitsOf> limits)
+    : stages_(stages), spec_(spec), device_(device), limits_(std::move(limits)) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    plans_.push_back(plan_training(stages_[i], spec, device, limits_[i]));
+  }
+}
+
+bool StagePlans::fit(size_t first) const {
+  return std::all_of(plans_.begin() + static_cast<std::ptrdiff_t>(first), plans_.end(),
+                     [](const Plan& plan) { return plan.fits(); });
+}
+
+void StagePlans::replace(size_t stage, const Recipe& recipe, const Plan& plan) {
+  stages_[stage] = recipe;
+  plans_[stage] = plan;
+}
+
+std::string StagePlans::report(const std::string& device, const Style& style) const {
+  return stages_plan_report(plans_, stages_, device, style);
+}
+
+Alternatives StagePlans::alternatives_of(size_t stage) const {
+  Alternatives found = find_alternatives(stages_[stage], spec_, device_, limits_[stage]);
+  for (std::vector<Alternative>* list : {&found.same, &found.opt_in}) {
+    for (Alternative& alternative : *list) {
+      for (std::string& setting : alternative.settings) {
+        bool is_shared = is_run_key(setting.substr(0, setting.find('=')));
+        setting =
+            is_shared ? setting : fmt::format("{}.{}.{}", kStagesKey, stages_[stage].stage.name, setting);
+      }
+    }
+  }
+  return found;
+}
+
+std::string StagePlans::misfit_report(const Style& style) const {
+  std::string text;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    if (!plans_[i].fits()) {
+      text += fmt::format("\n  {} {}", style.bold("stage"), stages_[i].stage.name) +
+              does_not_fit_report(plans_[i], alternatives_of(i), style);
+    }
+  }
+  return text;
+}
+
+Json StagePlans::to_json() const {
+  const Plan& highest = *std::max_element(plans_.begin(), plans_.end(), [](const Plan& a, const Plan& b) {
+    return a.peak_bytes() < b.peak_bytes();
+  });
+  Json stages = Json::array();
+  int64_t device_bytes = 0;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    Json one = plan_to_json(plans_[i]);
+    one["stage"] = stages_[i].stage.name;
+    if (std::string warning = positions_warning(stages_[i], spec_); !warning.empty()) {
+      one["warnings"] = {warning};
+    }
+    if (!plans_[i].fits()) {
+      Alternatives found = alternatives_of(i);
+      one["alternatives"] = alternatives_json(found.same);
+      one["opt_in"] = alternatives_json(found.opt_in);
+    }
+    device_bytes = std::max(device_bytes, plans_[i].device_bytes());
+    stages.push_back(std::move(one));
+  }
+  return {{"fits", highest.limit_bytes ? Json(fit()) : Json()},
+          {"peak_bytes", highest.peak_bytes()},
+          {"peak_stage", stages_[static_cast<size_t>(&highest - plans_.data())].stage.name},
+          {"limit_bytes", highest.limit_bytes ? Json(*highest.limit_bytes) : Json()},
+          {"device_bytes", device_bytes},
+          {"device", device_.label()},
+          {"stages", stages}};
+}
+
+Json alternatives_json(const std::vector<Alternative>& alternatives) {
+  Json list = Json::array();
+  for (const Alternative& alternative : alternatives) {
+    list.push_back({{"settings", alternative.settings}, {"peak_bytes", alternative.peak_bytes}});
+    if (!alternative.changes.empty()) {
+      list.back()["changes"] = alternative.changes;
+    }
+  }
+  return list;
+}
+
+}  // namespace snug
