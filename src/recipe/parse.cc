@@ -94,8 +94,14 @@ void read_root(const RecipeText& text, Draft& draft) {
                                fmt::format("{} is {}: expected a list of stages, each with a name",
                                            kStagesKey, describe(value)));
         }
+        bool has_too_many = is_list && value.value->items.size() > kMostStages;
+        if (has_too_many) {
+          draft.reading.refuse(text.source.at(name_node),
+                               fmt::format("{} lists {}: expected at most {}", kStagesKey,
+                                           value.value->items.size(), kMostStages));
+        }
         draft.stages.reset();
-        if (is_list) {
+        if (is_list && !has_too_many) {
           draft.stages = RecipeText{value, text.source, text.folder};
         }
         return true;

@@ -1,6 +1,7 @@
 // Stages of a recipe: each is a recipe of its own that begins with what the one before it made.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,8 @@
 namespace snug {
 
 inline constexpr const char* kStagesKey = "stages";
+// Far above any real run. Each stage knows all before it, so that text alone could ask for any memory.
+inline constexpr size_t kMostStages = 100;
 
 // What is wrong, in words, or "". A stage's name is also that of a folder and of an evaluation set.
 std::string find_name_problem(const std::string& name, const std::vector<std::string>& names_before);

@@ -107,6 +107,14 @@ TEST(Stages, WrittenAndReadAgainAreTheSame) {
   EXPECT_THROW(parse_recipe(text, "elsewhere/recipe.yml"), Error);
 }
 
+TEST(Stages, AreNoMoreThanARunCanHave) {
+  std::string text = "model: {path: a}\ndata: {train_file: b}\nstages:\n";
+  for (int i = 0; i < 101; ++i) {
+    text += "  - {name: s" + std::to_string(i) + (i > 0 ? ", start: continue}\n" : "}\n");
+  }
+  EXPECT_EQ(message_of(text), "demo.yml:3:1: stages lists 101: expected at most 100");
+}
+
 // Stages of a recipe that is extended keep the paths of their own file.
 TEST(Stages, CanBeExtended) {
   TemporaryFolder folder;
