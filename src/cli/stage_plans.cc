@@ -31,8 +31,11 @@ void StagePlans::replace(size_t stage, const Recipe& recipe, const Plan& plan) {
   plans_[stage] = plan;
 }
 
-std::string StagePlans::report(const std::string& device, const Style& style) const {
-  return stages_plan_report(plans_, stages_, device, style);
+std::string StagePlans::report(const std::string& device, const Style& style, size_t first) const {
+  auto from = static_cast<std::ptrdiff_t>(first);
+  std::vector<Plan> plans(plans_.begin() + from, plans_.end());
+  std::vector<Recipe> stages(stages_.begin() + from, stages_.end());
+  return plans.empty() ? "" : stages_plan_report(plans, stages, device, style);
 }
 
 Alternatives StagePlans::alternatives_of(size_t stage) const {

@@ -27,7 +27,8 @@ class StagePlans {
   const std::vector<Plan>& plans() const { return plans_; }
   std::vector<Plan> take() { return std::move(plans_); }
 
-  std::string report(const std::string& device, const Style& style) const;
+  // Of the stages from `first` on: those before it are finished, and take nothing any more.
+  std::string report(const std::string& device, const Style& style, size_t first = 0) const;
   // Of each stage that does not fit: what would, as settings of that stage.
   std::string misfit_report(const Style& style) const;
   Json to_json() const;

@@ -100,7 +100,7 @@ int train_stages(const TrainArguments& given, std::vector<Recipe> stages) {
       say(fmt::format("  {}\n", style.bold(run.recipe(i).stage.name)));
       print_data(run.data(i), run.recipe(i).data, style);
     }
-    say(plans.report(describe_device(*backend, given.device), style));
+    say(plans.report(describe_device(*backend, given.device), style, run.next()));
   }
   if (!plans.fit(run.next())) {
     say(plans.misfit_report(Style::for_stderr()), stderr);

@@ -265,6 +265,20 @@ TEST_F(StagesRun, CanGoOnFromACheckpointOfAnyStage) {
   EXPECT_NE(elsewhere.errors.find("is not in the folder of a stage"), std::string::npos) << elsewhere.errors;
 }
 
+// More steps for the last stage, under a limit that its checkpoint's split, and the finished stages, do not
+// keep.
+TEST_F(StagesRun, GoesOnWithAnotherSplitWhereItsOwnHasNoRoom) {
+  train_whole();
+  CommandResult result =
+      train("whole", {"stages.letter.training.max_steps=5"}, {"--resume", "--memory", "14MB"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.errors.find("the plan of the checkpoint does not fit here"), std::string::npos)
+      << result.errors;
+  EXPECT_EQ(read_json(path("whole/letter/summary.json"))["steps"], 5);
+  EXPECT_EQ(read_json(path("whole/bill/summary.json"))["steps"], 4);
+  EXPECT_EQ(read_json(path("whole/adapter_config.json"))["r"], 28);
+}
+
 // At next to no rate an adapter that is gone on with stays what it was, in a stack too.
 TEST_F(StagesRun, ContinueTrainsTheSameAdapter) {
   std::string recipe = read_text_file(source_path("recipes/three_stages.yml"));
