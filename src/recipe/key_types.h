@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -109,22 +110,22 @@ RecipeKey integer_key(std::string_view name, IntegerRange range, Field field, st
 // How a recipe writes a number that is left open; null is understood for both.
 enum class Absent : uint8_t { null, automatic };
 
-// The field is an optional.
-template <typename Field>
-RecipeKey optional_integer_key(std::string_view name, IntegerRange range, Absent absent, Field field,
-                               std::string_view help) {
+// The field is an optional: `key` with a reader that knows how it is left open, and reads other values with
+// `read`.
+template <typename Field, typename Read>
+RecipeKey left_open(RecipeKey key, Absent absent, Field field, Read read) {
+  using Value = typename std::remove_cvref_t<decltype(field(std::declval<Recipe&>()))>::value_type;
   bool may_be_auto = absent == Absent::automatic;
-  RecipeKey key{
-      .name = name, .allowed = allowed_text(range) + (may_be_auto ? ", or auto" : ", or null"), .help = help};
+  key.allowed += may_be_auto ? ", or auto" : ", or null";
   key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
     if (may_be_auto ? is_auto(node) : is_null(node)) {
       field(recipe).reset();
       return std::nullopt;
     }
-    int64_t number = 0;
-    std::optional<BadValue> bad = read_integer(node, range, number);
+    Value value{};
+    std::optional<BadValue> bad = read(node, value);
     if (!bad) {
-      field(recipe) = number;
+      field(recipe) = value;
     }
     return bad;
   };
@@ -132,6 +133,13 @@ RecipeKey optional_integer_key(std::string_view name, IntegerRange range, Absent
     return field(recipe) ? Json(*field(recipe)) : may_be_auto ? Json("auto") : Json();
   };
   return key;
+}
+
+template <typename Field>
+RecipeKey optional_integer_key(std::string_view name, IntegerRange range, Absent absent, Field field,
+                               std::string_view help) {
+  return left_open({.name = name, .allowed = allowed_text(range), .help = help}, absent, field,
+                   [=](const YamlNode& node, int64_t& out) { return read_integer(node, range, out); });
 }
 
 template <typename Field>
@@ -161,24 +169,9 @@ RecipeKey numbers_key(std::string_view name, const Names& names, Field field, st
 template <typename Field>
 RecipeKey optional_number_key(std::string_view name, NumberRange range, Field field, std::string_view example,
                               std::string_view help) {
-  RecipeKey key{.name = name,
-                .allowed = allowed_text(range) + ", or null",
-                .example = std::string(example),
-                .help = help};
-  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
-    if (is_null(node)) {
-      field(recipe).reset();
-      return std::nullopt;
-    }
-    double number = 0;
-    std::optional<BadValue> bad = read_number(node, range, number);
-    if (!bad) {
-      field(recipe) = number;
-    }
-    return bad;
-  };
-  key.print = [=](const Recipe& recipe) { return field(recipe) ? Json(*field(recipe)) : Json(); };
-  return key;
+  return left_open(
+      {.name = name, .allowed = allowed_text(range), .example = std::string(example), .help = help},
+      Absent::null, field, [=](const YamlNode& node, double& out) { return read_number(node, range, out); });
 }
 
 template <typename Field>
