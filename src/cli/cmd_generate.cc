@@ -1,6 +1,7 @@
 // snug generate MODEL_DIR
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/make_backend.h"
+#include "compile/batch_limits.h"
 #include "compile/phases.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
@@ -35,6 +37,7 @@ struct GenerateArguments {
   std::string memory;
   std::string dtype;
   std::string logits_file;
+  int64_t max_positions = 0;
   DeviceArguments device;
   SamplingOptions sampling;
   bool json = false;
@@ -118,6 +121,15 @@ void require_known_tokens(const std::vector<int32_t>& tokens, const GenerateArgu
   }
 }
 
+// Says what train says where a recipe goes beyond what the model was made for.
+void warn_of_positions(int64_t tokens, const ModelSpec& spec) {
+  Recipe asked;
+  asked.data.max_length = tokens;
+  if (std::string warning = positions_warning(asked, spec); !warning.empty()) {
+    fmt::print(stderr, "! {}\n", warning);
+  }
+}
+
 Prompt make_prompt(const GenerateArguments& arguments, const Tokenizer& tokenizer, const ModelSpec& spec) {
   if (spec.has_encoder()) {
     if (arguments.chat) {
@@ -137,12 +149,13 @@ Prompt make_prompt(const GenerateArguments& arguments, const Tokenizer& tokenize
     tokens.push_back(*tokenizer.bos_id());
   }
   auto total = static_cast<int64_t>(tokens.size()) + arguments.sampling.max_new_tokens;
-  if (total > spec.max_positions) {
-    throw bad_input(
-        fmt::format("{} prompt tokens and {} new ones are more than the model's {} positions: shorten the "
-                    "prompt or lower --max-new-tokens",
-                    tokens.size(), arguments.sampling.max_new_tokens, spec.max_positions));
+  if (total > std::max(spec.max_positions, arguments.max_positions)) {
+    throw bad_input(fmt::format(
+        "{} prompt tokens and {} new ones are more than the model's {} positions: shorten the "
+        "prompt, lower --max-new-tokens, or say --max-positions {} to go beyond them all the same",
+        tokens.size(), arguments.sampling.max_new_tokens, spec.max_positions, total));
   }
+  warn_of_positions(total, spec);
   return {std::move(tokens)};
 }
 
@@ -249,6 +262,10 @@ void add_generate_command(CLI::App& app, Action& action) {
                       "With --chat: another template, as in data.chat_template");
   command->add_option("--max-new-tokens", arguments->sampling.max_new_tokens, "How many tokens at most")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command
+      ->add_option("--max-positions", arguments->max_positions,
+                   "Allows more than config.json's max_position_embeddings, as model.max_positions does")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command
       ->add_option("--temperature", arguments->sampling.temperature, "0: always the likeliest token (greedy)")
       ->check(CLI::Range(0.0, 100.0));

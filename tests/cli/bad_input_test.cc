@@ -145,6 +145,19 @@ TEST_F(BadInput, MoreTokensThanTheModelsPositions) {
   }
 }
 
+TEST_F(BadInput, MoreTextThanTheModelsPositions) {
+  auto generate = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"generate", model().string(),   "--prompt",
+                                          "Once",     "--max-new-tokens", "600"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_snug(arguments);
+  };
+  expect_refused(generate({}), {"512 positions", "--max-positions 60"});
+  CommandResult allowed = generate({"--max-positions", "700"});
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.errors;
+  EXPECT_NE(allowed.errors.find("512 positions"), std::string::npos) << allowed.errors;
+}
+
 TEST_F(BadInput, GenerationWithATokenizerOfAnotherModel) {
   Json config = read_json(model() / "config.json");
   config["vocab_size"] = 100;
