@@ -56,6 +56,12 @@ class Rng {
     }
     return words_[used_++];
   }
+  // Goes on at the given word of the stream, counted from its beginning.
+  void seek(uint64_t word) {
+    counter_ = word / 4;
+    words_ = philox(seed_, stream_, counter_++);
+    used_ = word % 4;
+  }
   uint64_t next_u64() {
     uint64_t high = next_u32();
     return (high << 32) | next_u32();

@@ -2,26 +2,35 @@
 #include "train/initialize.h"
 
 #include <cmath>
+#include <iterator>
+
+#include "base/threads.h"
 
 namespace snug {
 
-void Initializer::fill(Rng& rng, std::span<float> values) const {
-  for (float& value : values) {
-    switch (kind) {
-      case Kind::zero:
-        value = 0.0F;
-        break;
-      case Kind::one:
-        value = 1.0F;
-        break;
-      case Kind::normal:
-        value = scale * rng.normal();
-        break;
-      case Kind::uniform:
-        value = scale * (2.0F * rng.uniform() - 1.0F);
-        break;
+void Initializer::fill(const Rng& tensor, int64_t first, std::span<float> values) const {
+  constexpr int64_t kGrain = 1 << 12;
+  int64_t words = kind == Kind::normal ? 2 : 1;  // of the stream, a value
+  parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
+    Rng rng = tensor;
+    rng.seek(static_cast<uint64_t>((first + begin) * words));
+    for (float& value : values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))) {
+      switch (kind) {
+        case Kind::zero:
+          value = 0.0F;
+          break;
+        case Kind::one:
+          value = 1.0F;
+          break;
+        case Kind::normal:
+          value = scale * rng.normal();
+          break;
+        case Kind::uniform:
+          value = scale * (2.0F * rng.uniform() - 1.0F);
+          break;
+      }
     }
-  }
+  });
 }
 
 Initializer weight_initializer(const Buffer& buffer, const TensorPart& part, const ModelSpec& spec) {

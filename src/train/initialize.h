@@ -17,7 +17,9 @@ struct Initializer {
   Kind kind = Kind::zero;
   float scale = 0;  // standard deviation, or the bound of the uniform range
 
-  void fill(Rng& rng, std::span<float> values) const;
+  // Values [first, first + values.size()) of the tensor whose numbers these are, by all threads: each value
+  // has its place in the stream, so that they are the same however they are divided.
+  void fill(const Rng& tensor, int64_t first, std::span<float> values) const;
 };
 
 // Normal with the model's initializer_range; norms 1, biases 0.

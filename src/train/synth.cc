@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
+#include "base/threads.h"
 #include "io/atomic_file.h"
 #include "model/model_spec.h"
 #include "text/chat/chat_template.h"
@@ -15,6 +16,7 @@ namespace snug {
 namespace {
 
 constexpr int64_t kPieceElements = int64_t{1} << 20;
+constexpr int64_t kConvertGrain = int64_t{1} << 16;
 
 struct RandomTensor {
   std::string name;
@@ -85,8 +87,11 @@ void write_synthetic_model(
     Rng rng = tensor_rng(options.seed, tensors[index].name);
     for (int64_t done = 0; done < tensors[index].elements; done += kPieceElements) {
       int64_t now = std::min(kPieceElements, tensors[index].elements - done);
-      tensors[index].initializer.fill(rng, {values.data(), static_cast<size_t>(now)});
-      convert(DType::f32, values.data(), options.dtype, bytes.data(), now);
+      tensors[index].initializer.fill(rng, done, {values.data(), static_cast<size_t>(now)});
+      parallel_for(now, kConvertGrain, [&](int64_t begin, int64_t end) {
+        convert(DType::f32, values.data() + begin, options.dtype,
+                bytes.data() + bytes_of(options.dtype, begin), end - begin);
+      });
       writer.write({bytes.data(), static_cast<size_t>(now * size_of(options.dtype))});
       written += now * size_of(options.dtype);
       on_progress(written, total);

@@ -76,7 +76,7 @@ class Staging {
 };
 
 // Writes fp32 values, made piece by piece by `make`, to rows of a buffer and to its master.
-using MakeValues = std::function<void(std::span<float> values)>;
+using MakeValues = std::function<void(int64_t first, std::span<float> values)>;
 
 class Placer {
  public:
@@ -114,10 +114,14 @@ class Placer {
     auto* values = staging.as<float>();
     for (int64_t done = 0; done < count; done += piece) {
       int64_t now = std::min(piece, count - done);
-      make({values, static_cast<size_t>(now)});
+      make(done, {values, static_cast<size_t>(now)});
       for (const Tensor& target : targets_) {
-        convert(DType::f32, values, target.dtype, values + piece, now);
-        backend_.upload(target.as<std::byte>() + (first + done) * size_of(target.dtype), values + piece,
+        auto* converted = reinterpret_cast<std::byte*>(values + piece);
+        parallel_for(now, kCopyGrain, [&](int64_t begin, int64_t end) {
+          convert(DType::f32, values + begin, target.dtype, converted + bytes_of(target.dtype, begin),
+                  end - begin);
+        });
+        backend_.upload(target.as<std::byte>() + (first + done) * size_of(target.dtype), converted,
                         now * size_of(target.dtype));
         backend_.synchronize();
       }
@@ -137,7 +141,7 @@ void initialize_part(Placer& placer, const Buffer& buffer, const TensorPart& par
   Rng rng = tensor_rng(seed, part.names.front());
   int64_t columns = columns_of(buffer);
   placer.place(part.row_begin * columns, part.rows * columns,
-               [&](std::span<float> values) { initializer.fill(rng, values); });
+               [&](int64_t first, std::span<float> values) { initializer.fill(rng, first, values); });
 }
 
 std::string text_of(const std::vector<int64_t>& shape) {

@@ -33,6 +33,21 @@ TEST(Rng, WalksTheWordsOfOneStream) {
   EXPECT_NE(Rng(1).next_u32(), Rng(0).next_u32());
 }
 
+TEST(Rng, GoesOnAtAnyWord) {
+  for (uint64_t word : {0, 1, 3, 4, 5, 1000, 1003}) {
+    Rng walked(9, 4);
+    for (uint64_t i = 0; i < word; ++i) {
+      walked.next_u32();
+    }
+    Rng sought(9, 4);
+    sought.next_u32();
+    sought.seek(word);
+    for (int i = 0; i < 9; ++i) {
+      ASSERT_EQ(sought.next_u32(), walked.next_u32()) << word << " and " << i << " more";
+    }
+  }
+}
+
 TEST(Rng, UniformFillsTheUnitInterval) {
   EXPECT_EQ(unit_float(0), 0.0F);
   EXPECT_LT(unit_float(UINT32_MAX), 1.0F);
