@@ -20,16 +20,20 @@ struct Tensor {
   DType dtype = DType::f32;
   int rank = 0;
   std::array<int64_t, 4> dims{};
+  const Buffer* coded = nullptr;  // a weight of codes: code_layout says what lies where; null: plain elements
 
   int64_t rows() const { return rank == 0 ? 1 : dims[0]; }
   int64_t columns() const { return rank < 2 ? 1 : dims[1]; }
   int64_t elements() const;
-  int64_t bytes() const { return bytes_of(dtype, elements()); }
+  int64_t bytes() const { return coded != nullptr ? coded->max_bytes() : bytes_of(dtype, elements()); }
   template <typename T>
   T* as() const {
     return static_cast<T*>(data);
   }
 };
+
+// `data` is where the buffer lies; the buffer must outlive the tensor.
+Tensor tensor_of(const Buffer& buffer, void* data, const Extents& extents);
 
 struct KernelCall {
   const Op& op;

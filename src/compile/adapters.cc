@@ -129,10 +129,10 @@ class AdapterWriter {
     const LoraAttributes& attributes = group.attributes;
     Dim stacked = fixed(static_cast<int64_t>(attributes.parts.size()) * attributes.rank);
     BufferId a =
-        adapter(weight_name + name("A", suffix), x.dtype, {stacked, x.dims[1]}, std::move(group.a_parts));
-    BufferId b = adapter(weight_name + name("B", suffix), x.dtype,
+        adapter(weight_name + name("A", suffix), x.dtype(), {stacked, x.dims[1]}, std::move(group.a_parts));
+    BufferId b = adapter(weight_name + name("B", suffix), x.dtype(),
                          {fixed(group.b_rows), fixed(attributes.rank)}, std::move(group.b_parts));
-    BufferId down = builder_.temporary(linear.name + name("down", suffix), x.dtype, {x.dims[0], stacked});
+    BufferId down = builder_.temporary(linear.name + name("down", suffix), x.dtype(), {x.dims[0], stacked});
     dropped_x = dropped_x == kNoBuffer ? dropped(linear) : dropped_x;
     append(linear, OpKind::linear, name("down", suffix), {dropped_x, a}, down, LinearAttributes{});
     append(linear, OpKind::lora_up, name("up", suffix), {down, b}, linear.outputs[0], attributes)
@@ -153,7 +153,7 @@ class AdapterWriter {
     }
     const Buffer shape = builder_.buffer(x);
     BufferId random = builder_.random_of(x);
-    BufferId y = builder_.temporary(linear.name + ".lora_dropout", shape.dtype, shape.dims);
+    BufferId y = builder_.temporary(linear.name + ".lora_dropout", shape.dtype(), shape.dims);
     append(linear, OpKind::dropout, ".lora_dropout", {x, random}, y,
            DropoutAttributes{kind_.dropout, stream_++});
     return y;

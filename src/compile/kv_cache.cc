@@ -28,7 +28,7 @@ Program add_kv_cache(Program forward, int64_t max_cached_tokens) {
                "values follow keys in the fused buffer");
     BufferId cache = builder.program().add_buffer(
         {.name = op.name + ".cache",
-         .dtype = builder.buffer(op.inputs[In::kv]).dtype,
+         .format = builder.buffer(op.inputs[In::kv]).format,
          .dims = {{Extent::cached_tokens, max_cached_tokens}, fixed(2 * kv_width)},
          .role = Role::kv_cache,
          .lifetime = Lifetime::phase});

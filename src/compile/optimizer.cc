@@ -23,7 +23,7 @@ bool is_decayed(const Buffer& parameter) {
 }  // namespace
 
 std::string master_name(const Buffer& parameter) {
-  return parameter.dtype == DType::f32 ? parameter.name : master_name(parameter.name);
+  return parameter.format == DType::f32 ? parameter.name : master_name(parameter.name);
 }
 
 Program add_loss_scale(Program train) {
@@ -62,17 +62,17 @@ UpdateLists make_lists(Builder& builder, const Program& train, DType states, Ada
     auto moment = [&](const std::string& moment_name) {
       return builder.persistent(moment_name, states, parameter.dims, Role::optimizer_states);
     };
-    bool has_master = parameter.dtype != DType::f32 && parameter.dtype != states;
+    bool has_master = parameter.dtype() != DType::f32 && parameter.dtype() != states;
     lists.gradients.push_back(
         builder.persistent(gradient_name(name), DType::f32, parameter.dims, Role::gradients));
     lists.parameters.push_back(builder.persistent(
-        has_master ? master_name(parameter) : name, has_master ? DType::f32 : parameter.dtype, parameter.dims,
-        has_master ? Role::master_copies : parameter.role, Origin::program));
+        has_master ? master_name(parameter) : name, has_master ? DType::f32 : parameter.dtype(),
+        parameter.dims, has_master ? Role::master_copies : parameter.role, Origin::program));
     lists.first_moments.push_back(moment(first_moment_name(name)));
     lists.second_moments.push_back(moment(second_moment_name(name)));
     if (has_master) {
       lists.copies.push_back(
-          builder.persistent(name, parameter.dtype, parameter.dims, parameter.role, Origin::program));
+          builder.persistent(name, parameter.dtype(), parameter.dims, parameter.role, Origin::program));
     }
     attributes.weight_decay.push_back(is_decayed(parameter) ? static_cast<float>(training.weight_decay) : 0);
   }
@@ -82,7 +82,7 @@ UpdateLists make_lists(Builder& builder, const Program& train, DType states, Ada
 
 bool computes_in_fp16(const Program& program) {
   return std::any_of(program.buffers.begin(), program.buffers.end(),
-                     [](const Buffer& buffer) { return buffer.dtype == DType::f16; });
+                     [](const Buffer& buffer) { return buffer.format == DType::f16; });
 }
 
 }  // namespace

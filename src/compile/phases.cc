@@ -41,7 +41,7 @@ int64_t staging_bytes(const std::vector<const Program*>& programs) {
 
 BufferId add_staging(Builder& builder, int64_t bytes) {
   return builder.program().add_buffer({.name = kStaging,
-                                       .dtype = DType::u8,
+                                       .format = DType::u8,
                                        .dims = {fixed(bytes)},
                                        .role = Role::staging,
                                        .lifetime = Lifetime::phase,

@@ -37,13 +37,7 @@ Tensor Executor::tensor_at(const PhasePlan& phase, BufferId id, const Extents& e
   if (id == kNoBuffer) {
     return {};
   }
-  const Buffer& buffer = phase.program.buffer(id);
-  Tensor tensor{address(phase, id), buffer.dtype, static_cast<int>(buffer.dims.size()), {}};
-  for (size_t i = 0; i < buffer.dims.size(); ++i) {
-    tensor.dims[i] = actual(buffer.dims[i], extents);
-    SNUG_CHECK(tensor.dims[i] <= buffer.dims[i].max, "more than was planned for " + buffer.name);
-  }
-  return tensor;
+  return tensor_of(phase.program.buffer(id), address(phase, id), extents);
 }
 
 void Executor::run(std::string_view phase_name, const Extents& extents) {

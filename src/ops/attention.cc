@@ -150,7 +150,7 @@ std::string check_attention_backward(const Program& program, const Op& op) {
     return "writes the gradients of queries, keys and values, and cannot add to them";
   }
   if (const Buffer* dbias = output_of(program, op, Out::dbias); dbias != nullptr) {
-    if (!op.accumulates_output(Out::dbias) || dbias->dtype != DType::f32) {
+    if (!op.accumulates_output(Out::dbias) || dbias->format != DType::f32) {
       return "adds to an fp32 gradient of the bias";
     }
     problem = find_mismatch({{"dbias", dbias, program.buffer(op.inputs[In::bias]).dims}});

@@ -82,14 +82,14 @@ Gradients::Target Gradients::target(BufferId value) {
   auto found = gradient_of_.find(value);
   if (found == gradient_of_.end()) {
     Buffer shape = buffer(value);
-    BufferId gradient = builder_.temporary("d." + shape.name, shape.dtype, shape.dims);
+    BufferId gradient = builder_.temporary("d." + shape.name, shape.dtype(), shape.dims);
     gradient_of_[value] = gradient;
     sharers_[gradient] = {value};
     return {gradient, false};
   }
   if (!free_to_change(found->second, value)) {
     Buffer shape = buffer(value);
-    BufferId own = builder_.temporary("d." + shape.name, shape.dtype, shape.dims);
+    BufferId own = builder_.temporary("d." + shape.name, shape.dtype(), shape.dims);
     append(OpKind::copy, {found->second}, {{own, false}});
     sharers_[found->second].erase(value);
     sharers_[own] = {value};
@@ -111,7 +111,7 @@ void Gradients::share(BufferId value, BufferId output) {
     return;
   }
   Buffer shape = buffer(value);
-  BufferId sum = builder_.temporary("d." + shape.name + ".sum", shape.dtype, shape.dims);
+  BufferId sum = builder_.temporary("d." + shape.name + ".sum", shape.dtype(), shape.dims);
   append(OpKind::add, {found->second, gradient}, {{sum, false}});
   sharers_[found->second].erase(value);
   sharers_[sum] = {value};

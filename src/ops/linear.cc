@@ -81,12 +81,14 @@ const OpRow kLinearRow = {.kind = OpKind::linear,
                           .name = "linear",
                           .find_shape_problem = check_linear,
                           .append_gradient = gradient,
-                          .cost = cost_of_linear};
+                          .cost = cost_of_linear,
+                          .coded_input = 1};
 
 const OpRow kLinearBackwardInputRow = {.kind = OpKind::linear_backward_input,
                                        .name = "linear_backward_input",
                                        .find_shape_problem = check_backward_input,
-                                       .cost = cost_of_backward_input};
+                                       .cost = cost_of_backward_input,
+                                       .coded_input = 1};
 
 const OpRow kLinearBackwardWeightRow = {.kind = OpKind::linear_backward_weight,
                                         .name = "linear_backward_weight",

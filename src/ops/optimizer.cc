@@ -53,7 +53,7 @@ std::string check_adamw(const Program& program, const Op& op) {
     }
   }
   const Buffer* random = input_of(program, op, places.random());
-  if (output_of(program, op, places.first_moment(0))->dtype == DType::bf16 && random == nullptr) {
+  if (output_of(program, op, places.first_moment(0))->format == DType::bf16 && random == nullptr) {
     return "bf16 moments need random bits";
   }
   if (random != nullptr) {

@@ -38,7 +38,7 @@ std::string to_text(const Program& program) {
   std::string text = fmt::format("program {}\n", program.name);
   for (const Buffer& buffer : program.buffers) {
     if (buffer.role != Role::workspace) {
-      text += fmt::format("  buffer {} {} {} {}, {}, {}\n", buffer.name, name_of(buffer.dtype),
+      text += fmt::format("  buffer {} {} {} {}, {}, {}\n", buffer.name, name_of(buffer.format),
                           text_of(buffer.dims), name_of(buffer.role), name_of(buffer.lifetime),
                           name_of(buffer.home));
     }

@@ -35,7 +35,7 @@ OpCost cost_of_select(const Program& program, const Op& op) {
 OpCost cost_of_cache(const Program& program, const Op& op) {
   const Buffer& cache = program.buffer(op.outputs[0]);
   double tokens = static_cast<double>(rows_of(program.buffer(op.inputs[0])));
-  return {0, 2.0 * tokens * static_cast<double>(columns_of(cache) * size_of(cache.dtype))};
+  return {0, 2.0 * tokens * static_cast<double>(columns_of(cache) * size_of(cache.dtype()))};
 }
 
 // Rows that are not named stay as they are.

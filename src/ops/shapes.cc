@@ -52,12 +52,12 @@ std::string find_dtype_mismatch(const std::vector<const Buffer*>& buffers) {
     if (buffer == nullptr) {
       continue;
     }
-    if (!is_floating(buffer->dtype)) {
-      return fmt::format("\"{}\" is {}, not a floating type", buffer->name, name_of(buffer->dtype));
+    if (buffer->format.is_coded() || !is_floating(buffer->dtype())) {
+      return fmt::format("\"{}\" is {}, not a floating type", buffer->name, name_of(buffer->format));
     }
-    if (first != nullptr && buffer->dtype != first->dtype) {
-      return fmt::format("\"{}\" is {} but \"{}\" is {}", first->name, name_of(first->dtype), buffer->name,
-                         name_of(buffer->dtype));
+    if (first != nullptr && buffer->format != first->format) {
+      return fmt::format("\"{}\" is {} but \"{}\" is {}", first->name, name_of(first->format), buffer->name,
+                         name_of(buffer->format));
     }
     first = buffer;
   }

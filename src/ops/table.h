@@ -2,6 +2,7 @@
 // nowhere else; what it computes is said by the kernel tables of the backends.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,8 @@ struct OpRow {
   // those that Op::accumulates says.
   Effect (*input_effect)(const Op&, size_t input) = nullptr;
   Effect (*output_effect)(const Op&, size_t output) = nullptr;
+  // The input whose format may be a coding (base/format.h); all other operands are plain.
+  std::optional<size_t> coded_input = std::nullopt;
 };
 
 const OpRow& row_of(OpKind kind);

@@ -60,6 +60,9 @@ class Verifier {
       if (std::string problem = check_content(op.inputs[i], effect_on_input(op, i)); !problem.empty()) {
         return problem;
       }
+      if (program_.buffer(op.inputs[i]).format.is_coded() && row_of(op.kind).coded_input != i) {
+        return takes_no_codes(op.inputs[i]);
+      }
     }
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       BufferId id = op.outputs[i];
@@ -68,6 +71,9 @@ class Verifier {
       }
       if (!in_range(id)) {
         return fmt::format("output {} is no buffer", id);
+      }
+      if (program_.buffer(id).format.is_coded()) {
+        return takes_no_codes(id);
       }
       Effect effect = effect_on_output(op, i);
       if (std::string problem = check_content(id, effect); !problem.empty()) {
@@ -93,6 +99,11 @@ class Verifier {
     }
     std::string_view verb = effect == Effect::read ? "reads" : effect == Effect::add ? "adds to" : "updates";
     return fmt::format("{} \"{}\" before it is written", verb, program_.buffer(id).name);
+  }
+
+  std::string takes_no_codes(BufferId id) const {
+    const Buffer& buffer = program_.buffer(id);
+    return fmt::format("takes no codes, and \"{}\" is {}", buffer.name, name_of(buffer.format));
   }
 
   bool is_written(BufferId id) const { return written_[static_cast<size_t>(id)]; }

@@ -21,7 +21,7 @@ Program lower(Program program, const Device& device) {
       // The index tells an op from the one that makes its result again.
       std::string name = fmt::format("scratch of op {}, {}", index, program.ops[index].name);
       program.ops[index].workspace = program.add_buffer({.name = std::move(name),
-                                                         .dtype = DType::u8,
+                                                         .format = DType::u8,
                                                          .dims = {fixed(bytes)},
                                                          .role = Role::workspace,
                                                          .home = device.home_of(Home::device)});

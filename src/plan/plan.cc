@@ -12,12 +12,25 @@
 #include "ops/table.h"
 #include "plan/lower.h"
 #include "plan/placement.h"
+#include "program/code_layout.h"
 
 namespace snug {
 namespace {
 
 int64_t padded_bytes(const Buffer& buffer) {
   return align_up(buffer.max_bytes());
+}
+
+// A weight of codes shows in three rows of the report; its padding goes with the codes.
+void add_to_rows(const Buffer& buffer, std::array<int64_t, kRoleCount>& role_bytes) {
+  int64_t bytes = padded_bytes(buffer);
+  if (buffer.format.is_coded()) {
+    CodeLayout layout = code_layout(buffer);
+    role_bytes[static_cast<size_t>(Role::weight_scales)] += layout.scale_bytes;
+    role_bytes[static_cast<size_t>(Role::weight_maps)] += layout.map_bytes;
+    bytes -= layout.scale_bytes + layout.map_bytes;
+  }
+  role_bytes[static_cast<size_t>(buffer.role)] += bytes;
 }
 
 // All offsets and sums of a plan are below the sum of everything, so that one is checked and no other.
@@ -65,7 +78,7 @@ class PersistentLayout {
       order_.push_back(&buffer);
       return;
     }
-    bool same = known->second->dtype == buffer.dtype && known->second->dims == buffer.dims &&
+    bool same = known->second->format == buffer.format && known->second->dims == buffer.dims &&
                 known->second->home == buffer.home;
     SNUG_CHECK(same, "two phases disagree on the persistent buffer " + buffer.name);
   }
@@ -144,7 +157,7 @@ void place_on_arena(PhasePlan& phase, Home home, int64_t base, const std::vector
     if (live && !counted[static_cast<size_t>(item_of[id])]) {
       counted[static_cast<size_t>(item_of[id])] = true;
       phase.live_at_peak.push_back(static_cast<BufferId>(id));
-      phase.role_bytes[static_cast<size_t>(program.buffers[id].role)] += padded_bytes(program.buffers[id]);
+      add_to_rows(program.buffers[id], phase.role_bytes);
     }
   }
   std::stable_sort(phase.live_at_peak.begin(), phase.live_at_peak.end(), [&](BufferId a, BufferId b) {
@@ -168,7 +181,7 @@ PhasePlan place(Program program, const PersistentLayout& persistent) {
   }
   for (const Buffer* buffer : persistent.buffers()) {
     if (buffer->home == Home::device) {
-      phase.role_bytes[static_cast<size_t>(buffer->role)] += padded_bytes(*buffer);
+      add_to_rows(*buffer, phase.role_bytes);
     }
   }
   phase.placement_loss_bytes = phase.device().peak_bytes -

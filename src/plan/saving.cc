@@ -57,7 +57,7 @@ void add_snapshot(Plan& plan, int64_t bytes) {
   constexpr auto kHost = static_cast<size_t>(Home::host);
   SNUG_CHECK(save != plan.phases.end() && plan.arena_bytes[kHost] == 0, "the host's arena is the copy's");
   save->program.add_buffer({.name = kSnapshot,
-                            .dtype = DType::u8,
+                            .format = DType::u8,
                             .dims = {fixed(bytes)},
                             .role = Role::staging,
                             .lifetime = Lifetime::persistent,

@@ -7,13 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dtype.h"
+#include "base/check.h"
+#include "base/format.h"
 
 namespace snug {
 
 // What a buffer is for: the rows of the memory report.
 enum class Role : uint8_t {
-  base_weights,
+  base_weights,   // plain, or the codes of those that are coded
+  weight_scales,  // of codes
+  weight_maps,    // the values that codes stand for
   adapters,
   frozen_adapters,  // of earlier stages
   master_copies,    // fp32, of trainable weights that compute in 16 bits
@@ -28,7 +31,7 @@ enum class Role : uint8_t {
   kv_cache,
   driver_context,
 };
-inline constexpr int kRoleCount = 14;
+inline constexpr int kRoleCount = 16;
 std::string_view name_of(Role role);
 
 // Which memory a buffer lives in. Each has one arena.
@@ -96,7 +99,7 @@ struct TensorPart {
 
 struct Buffer {
   std::string name;
-  DType dtype = DType::f32;
+  Format format = DType::f32;
   Dims dims = {};
   Role role = Role::activations;
   Lifetime lifetime = Lifetime::temporary;
@@ -107,7 +110,12 @@ struct Buffer {
   bool trainable = false;
 
   int64_t max_elements() const;  // throws bad_input where no machine could count them
-  int64_t max_bytes() const { return bytes_of(dtype, max_elements()); }
+  int64_t max_bytes() const;
+  // The type of its elements. Only for a buffer that holds them as they are.
+  DType dtype() const {
+    SNUG_CHECK(!format.is_coded(), name + " holds codes, not elements");
+    return format.dtype;
+  }
 };
 
 // Whether it keeps its content from one execution of its program to the next.

@@ -8,7 +8,7 @@ namespace snug {
 
 BufferId Builder::input(std::string name, DType dtype, Dims dims) {
   return program_.add_buffer({.name = std::move(name),
-                              .dtype = dtype,
+                              .format = dtype,
                               .dims = std::move(dims),
                               .role = Role::batch,
                               .lifetime = Lifetime::input});
@@ -27,7 +27,7 @@ BufferId Builder::weight(std::string name, DType dtype, Dims dims, std::vector<T
 
 BufferId Builder::persistent(std::string name, DType dtype, Dims dims, Role role, Origin origin) {
   return program_.add_buffer({.name = std::move(name),
-                              .dtype = dtype,
+                              .format = dtype,
                               .dims = std::move(dims),
                               .role = role,
                               .lifetime = Lifetime::persistent,
@@ -36,7 +36,7 @@ BufferId Builder::persistent(std::string name, DType dtype, Dims dims, Role role
 
 BufferId Builder::temporary(std::string name, DType dtype, Dims dims, Role role) {
   return program_.add_buffer(
-      {.name = std::move(name), .dtype = dtype, .dims = std::move(dims), .role = role});
+      {.name = std::move(name), .format = dtype, .dims = std::move(dims), .role = role});
 }
 
 BufferId Builder::random_of(BufferId x) {

@@ -4,11 +4,14 @@
 #include <algorithm>
 
 #include "base/sizes.h"
+#include "program/code_layout.h"
 
 namespace snug {
 
 std::string_view name_of(Role role) {
   static constexpr std::array<std::string_view, kRoleCount> kNames = {"base weights",
+                                                                      "weight scales",
+                                                                      "weight maps",
                                                                       "adapters",
                                                                       "frozen adapters",
                                                                       "fp32 master copies",
@@ -42,6 +45,11 @@ int64_t Buffer::max_elements() const {
     elements = multiply_sizes(elements, dim.max, name);
   }
   return elements;
+}
+
+int64_t Buffer::max_bytes() const {
+  int64_t elements = max_elements();  // first: it refuses what cannot be counted
+  return format.is_coded() ? code_layout(*this).bytes() : bytes_of(format.dtype, elements);
 }
 
 BufferId Program::add_buffer(Buffer buffer) {

@@ -47,7 +47,7 @@ void save_model(BufferReader& reader, const std::filesystem::path& source,
   Json config = read_json(source / kModelConfig);
   const PhasePlan& load = reader.plan().phase(kLoadPhase);
   auto weight = std::find_if(load.program.buffers.begin(), load.program.buffers.end(), is_model_parameter);
-  config[config.contains("dtype") ? "dtype" : "torch_dtype"] = hugging_face_name(weight->dtype);
+  config[config.contains("dtype") ? "dtype" : "torch_dtype"] = hugging_face_name(weight->dtype());
   for (const std::string& name : copied_model_files(source)) {
     write_file_atomically(folder / name, read_text_file(source / name));
   }

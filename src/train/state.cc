@@ -23,7 +23,7 @@ std::vector<StoredTensor> state_tensors(const Plan& plan, StateScope scope) {
     if (!in_model_files) {
       tensors.push_back({.name = buffer->name,
                          .buffer = buffer->name,
-                         .dtype = buffer->dtype,
+                         .dtype = buffer->dtype(),
                          .shape = shape_of(*buffer),
                          .elements = buffer->max_elements()});
     }

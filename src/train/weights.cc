@@ -270,7 +270,7 @@ std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact
       int64_t columns = columns_of(*buffer);
       tensors.push_back({.name = part.names.front(),
                          .buffer = use_master ? master_name(*buffer) : buffer->name,
-                         .dtype = use_master ? DType::f32 : buffer->dtype,
+                         .dtype = use_master ? DType::f32 : buffer->dtype(),
                          .shape = part_shape(*buffer, part),
                          .first_element = part.row_begin * columns,
                          .elements = part.rows * columns});

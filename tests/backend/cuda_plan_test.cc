@@ -32,7 +32,7 @@ struct OneOp {
       return kNoBuffer;
     }
     std::string name = "buffer " + std::to_string(program.buffers.size());
-    return program.add_buffer({.name = name, .dtype = dtype, .dims = dims});
+    return program.add_buffer({.name = name, .format = dtype, .dims = dims});
   }
   int64_t workspace_bytes() const { return card.workspace_bytes(program, op); }
   std::string unsupported() const { return card.find_unsupported(program, op); }

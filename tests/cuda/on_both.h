@@ -41,7 +41,7 @@ class CardRunner {
   }
   std::vector<float> get(const std::string& name) const {
     std::vector<std::byte> raw = bytes(name);
-    DType dtype = program_.buffer(program_.find(name)).dtype;
+    DType dtype = program_.buffer(program_.find(name)).dtype();
     std::vector<float> values(raw.size() / static_cast<size_t>(size_of(dtype)));
     convert(dtype, raw.data(), DType::f32, values.data(), static_cast<int64_t>(values.size()));
     return values;
@@ -108,14 +108,7 @@ class CardRunner {
     if (id == kNoBuffer) {
       return {};
     }
-    const Buffer& buffer = program_.buffer(id);
-    Tensor result{.data = places_[static_cast<size_t>(id)].data,
-                  .dtype = buffer.dtype,
-                  .rank = static_cast<int>(buffer.dims.size())};
-    for (size_t i = 0; i < buffer.dims.size(); ++i) {
-      result.dims[i] = actual(buffer.dims[i], extents_);
-    }
-    return result;
+    return tensor_of(program_.buffer(id), places_[static_cast<size_t>(id)].data, extents_);
   }
 
   Program program_;
@@ -139,10 +132,10 @@ class OnBoth {
 
   void set(const std::string& name, const std::vector<float>& values) {
     const Buffer& buffer = program_.buffer(program_.find(name));
-    std::vector<float> held = rounded_to(values, buffer.dtype);
+    std::vector<float> held = rounded_to(values, buffer.dtype());
     cpu_.set(name, held);
-    std::vector<std::byte> raw(values.size() * static_cast<size_t>(size_of(buffer.dtype)));
-    convert(DType::f32, held.data(), buffer.dtype, raw.data(), static_cast<int64_t>(held.size()));
+    std::vector<std::byte> raw(values.size() * static_cast<size_t>(size_of(buffer.dtype())));
+    convert(DType::f32, held.data(), buffer.dtype(), raw.data(), static_cast<int64_t>(held.size()));
     card_.set_bytes(name, raw.data(), static_cast<int64_t>(raw.size()));
   }
   // Random values for a whole buffer.
@@ -151,7 +144,7 @@ class OnBoth {
   }
   void set_ints(const std::string& name, const std::vector<int64_t>& values) {
     cpu_.set_ints(name, values);
-    if (program_.buffer(program_.find(name)).dtype == DType::i64) {
+    if (program_.buffer(program_.find(name)).dtype() == DType::i64) {
       card_.set_bytes(name, values.data(), static_cast<int64_t>(values.size() * 8));
     } else {
       std::vector<int32_t> narrow(values.begin(), values.end());
@@ -201,8 +194,8 @@ class OnBoth {
  private:
   static Program in_fp32(Program program) {
     for (Buffer& buffer : program.buffers) {
-      bool narrow = buffer.dtype == DType::bf16 || buffer.dtype == DType::f16;
-      buffer.dtype = narrow ? DType::f32 : buffer.dtype;
+      bool narrow = buffer.dtype() == DType::bf16 || buffer.dtype() == DType::f16;
+      buffer.format = narrow ? DType::f32 : buffer.dtype();
     }
     return program;
   }

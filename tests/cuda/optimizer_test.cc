@@ -14,7 +14,7 @@ class Card : public CardRunner {
   explicit Card(const Program& program) : CardRunner(program), program_(program) {}
 
   void set(const std::string& name, const std::vector<float>& values) {
-    DType dtype = program_.buffer(program_.find(name)).dtype;
+    DType dtype = program_.buffer(program_.find(name)).dtype();
     std::vector<std::byte> raw(values.size() * static_cast<size_t>(size_of(dtype)));
     convert(DType::f32, values.data(), dtype, raw.data(), static_cast<int64_t>(values.size()));
     set_bytes(name, raw.data(), static_cast<int64_t>(raw.size()));

@@ -42,7 +42,7 @@ class GradientCase {
 
   BufferId wide_integers(const std::string& name, Dims dims, std::vector<int64_t> values) {
     BufferId id = integers(name, std::move(dims), std::move(values));
-    builder_.program().buffer(id).dtype = DType::i64;
+    builder_.program().buffer(id).format = DType::i64;
     return id;
   }
 

@@ -42,10 +42,10 @@ TEST(Speed, CountsTokensAndSharesTheUpdate) {
 TEST(Speed, IsArithmeticPlusMemory) {
   Program train;
   train.name = kTrainPhase;
-  BufferId ids = train.add_buffer({.name = "ids", .dtype = DType::i32, .dims = {fixed(1024)}});
-  BufferId x = train.add_buffer({.name = "x", .dtype = DType::bf16, .dims = {fixed(1024), fixed(512)}});
-  BufferId w = train.add_buffer({.name = "w", .dtype = DType::bf16, .dims = {fixed(256), fixed(512)}});
-  BufferId y = train.add_buffer({.name = "y", .dtype = DType::bf16, .dims = {fixed(1024), fixed(256)}});
+  BufferId ids = train.add_buffer({.name = "ids", .format = DType::i32, .dims = {fixed(1024)}});
+  BufferId x = train.add_buffer({.name = "x", .format = DType::bf16, .dims = {fixed(1024), fixed(512)}});
+  BufferId w = train.add_buffer({.name = "w", .format = DType::bf16, .dims = {fixed(256), fixed(512)}});
+  BufferId y = train.add_buffer({.name = "y", .format = DType::bf16, .dims = {fixed(1024), fixed(256)}});
   (void)ids;
   train.ops.push_back({.kind = OpKind::linear, .inputs = {x, w, kNoBuffer}, .outputs = {y}});
   Program update;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,18 +65,23 @@ class OpRunner {
     if (values.empty()) {
       return;
     }
-    convert(DType::f32, values.data(), buffer.dtype, memory_of(name), static_cast<int64_t>(values.size()));
+    convert(DType::f32, values.data(), buffer.dtype(), memory_of(name), static_cast<int64_t>(values.size()));
   }
   void set_ints(const std::string& name, const std::vector<int64_t>& values) {
     const Buffer& buffer = writable(name, values.size());
     for (size_t i = 0; i < values.size(); ++i) {
-      if (buffer.dtype == DType::i32) {
+      if (buffer.dtype() == DType::i32) {
         reinterpret_cast<int32_t*>(memory_of(name))[i] = static_cast<int32_t>(values[i]);
       } else {
-        SNUG_CHECK(buffer.dtype == DType::i64, name + " holds no integers");
+        SNUG_CHECK(buffer.dtype() == DType::i64, name + " holds no integers");
         reinterpret_cast<int64_t*>(memory_of(name))[i] = values[i];
       }
     }
+  }
+
+  void set_bytes(const std::string& name, std::span<const std::byte> bytes) {
+    SNUG_CHECK(std::ssize(bytes) == program_.buffer(id_of(name)).max_bytes(), "another size than " + name);
+    std::copy(bytes.begin(), bytes.end(), memory_of(name));
   }
 
   void set_double(const std::string& name, double value) { set_doubles(name, {value}); }
@@ -92,15 +98,15 @@ class OpRunner {
   std::vector<float> get(const std::string& name) const {
     const Buffer& buffer = program_.buffer(id_of(name));
     std::vector<float> values(static_cast<size_t>(tensor(id_of(name)).elements()));
-    convert(buffer.dtype, memory_of(name), DType::f32, values.data(), static_cast<int64_t>(values.size()));
+    convert(buffer.dtype(), memory_of(name), DType::f32, values.data(), static_cast<int64_t>(values.size()));
     return values;
   }
   std::vector<int64_t> get_ints(const std::string& name) const {
     const Buffer& buffer = program_.buffer(id_of(name));
     std::vector<int64_t> values(static_cast<size_t>(tensor(id_of(name)).elements()));
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = buffer.dtype == DType::i32 ? reinterpret_cast<const int32_t*>(memory_of(name))[i]
-                                             : reinterpret_cast<const int64_t*>(memory_of(name))[i];
+      values[i] = buffer.dtype() == DType::i32 ? reinterpret_cast<const int32_t*>(memory_of(name))[i]
+                                               : reinterpret_cast<const int64_t*>(memory_of(name))[i];
     }
     return values;
   }
@@ -132,14 +138,7 @@ class OpRunner {
     if (id == kNoBuffer) {
       return {};
     }
-    const Buffer& buffer = program_.buffer(id);
-    Tensor result{.data = memory_[static_cast<size_t>(id)].data(),
-                  .dtype = buffer.dtype,
-                  .rank = static_cast<int>(buffer.dims.size())};
-    for (size_t i = 0; i < buffer.dims.size(); ++i) {
-      result.dims[i] = actual(buffer.dims[i], extents_);
-    }
-    return result;
+    return tensor_of(program_.buffer(id), memory_[static_cast<size_t>(id)].data(), extents_);
   }
 
   void run_op(const Op& op) {

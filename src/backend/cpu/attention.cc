@@ -242,7 +242,7 @@ void attention(const KernelCall& call) {
 
 int64_t attention_workspace(const Program& program, const Op& op, int threads) {
   int64_t share =
-      block_bytes(attributes_of<AttentionAttributes>(op).head_dim, program.buffer(op.inputs[In::q]).dtype);
+      block_bytes(attributes_of<AttentionAttributes>(op).head_dim, program.buffer(op.inputs[In::q]).dtype());
   return scratch_slots(threads, share) * share;
 }
 

@@ -353,7 +353,7 @@ void attention_backward(const KernelCall& call) {
 int64_t attention_backward_workspace(const Program& program, const Op& op, int threads) {
   const auto& attributes = attributes_of<AttentionAttributes>(op);
   int64_t sequences = program.buffer(op.inputs[In::q_offsets]).dims[0].max - 1;
-  DType dtype = program.buffer(op.inputs[In::q]).dtype;
+  DType dtype = program.buffer(op.inputs[In::q]).dtype();
   int64_t share = block_bytes(attributes.head_dim, dtype);
   int slots = scratch_slots(threads, share);
   KeySums key_sums(attributes, program.buffer(op.inputs[In::kv]).dims[0].max, slots);

@@ -40,7 +40,7 @@ std::string CpuBackend::find_unsupported(const Program& program, const Op& op) c
   }
   auto problem_with = [&](const std::vector<BufferId>& ids) -> std::string {
     for (BufferId id : ids) {
-      if (id != kNoBuffer && program.buffer(id).dtype == DType::f16) {
+      if (id != kNoBuffer && program.buffer(id).format == DType::f16) {
         return fmt::format(
             "the cpu backend has no {} kernel for op {} (buffer \"{}\"): use fp32 or bf16, or a "
             "card (--device cuda)",

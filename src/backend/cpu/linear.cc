@@ -11,7 +11,7 @@ namespace snug::cpu {
 namespace {
 
 GemmSizes sizes_of(const Buffer& a, const Buffer& b, const Buffer& c, int64_t k) {
-  return {c.dims[0].max, c.dims[1].max, k, a.dtype, b.dtype, c.dtype};
+  return {c.dims[0].max, c.dims[1].max, k, a.dtype(), b.dtype(), c.dtype()};
 }
 
 // dbias [out] += sum over tokens of dy [T,out]; each thread owns some columns. fp32 sums.

@@ -51,8 +51,8 @@ void lora_up(const KernelCall& call) {
 int64_t lora_up_workspace(const Program& program, const Op& op, int threads) {
   const auto& attributes = attributes_of<LoraAttributes>(op);
   const Buffer& down = program.buffer(op.inputs[0]);
-  return gemm_workspace_bytes({down.dims[0].max, largest_part(attributes), attributes.rank, down.dtype,
-                               program.buffer(op.inputs[1]).dtype, program.buffer(op.outputs[0]).dtype},
+  return gemm_workspace_bytes({down.dims[0].max, largest_part(attributes), attributes.rank, down.dtype(),
+                               program.buffer(op.inputs[1]).dtype(), program.buffer(op.outputs[0]).dtype()},
                               threads);
 }
 
@@ -75,8 +75,8 @@ void lora_up_backward_input(const KernelCall& call) {
 int64_t lora_up_backward_input_workspace(const Program& program, const Op& op, int threads) {
   const auto& attributes = attributes_of<LoraAttributes>(op);
   const Buffer& dy = program.buffer(op.inputs[0]);
-  return gemm_workspace_bytes({dy.dims[0].max, attributes.rank, largest_part(attributes), dy.dtype,
-                               program.buffer(op.inputs[1]).dtype, program.buffer(op.outputs[0]).dtype},
+  return gemm_workspace_bytes({dy.dims[0].max, attributes.rank, largest_part(attributes), dy.dtype(),
+                               program.buffer(op.inputs[1]).dtype(), program.buffer(op.outputs[0]).dtype()},
                               threads);
 }
 
@@ -100,8 +100,8 @@ void lora_up_backward_weight(const KernelCall& call) {
 int64_t lora_up_backward_weight_workspace(const Program& program, const Op& op, int threads) {
   const auto& attributes = attributes_of<LoraAttributes>(op);
   const Buffer& dy = program.buffer(op.inputs[0]);
-  return gemm_workspace_bytes({largest_part(attributes), attributes.rank, dy.dims[0].max, dy.dtype,
-                               program.buffer(op.inputs[1]).dtype, program.buffer(op.outputs[0]).dtype},
+  return gemm_workspace_bytes({largest_part(attributes), attributes.rank, dy.dims[0].max, dy.dtype(),
+                               program.buffer(op.inputs[1]).dtype(), program.buffer(op.outputs[0]).dtype()},
                               threads);
 }
 

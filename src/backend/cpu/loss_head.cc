@@ -56,12 +56,12 @@ int64_t workspace_of(const Program& program, const Op& op, bool with_gradient, i
   int64_t bytes = padded_bytes_of<float>(rows * vocabulary) + padded_bytes_of<float>(rows * width) +
                   padded_bytes_of<double>(rows) + padded_bytes_of<int32_t>(rows);
   int64_t gemm_bytes =
-      gemm_workspace_bytes({rows, vocabulary, width, DType::f32, weight.dtype, DType::f32}, threads);
+      gemm_workspace_bytes({rows, vocabulary, width, DType::f32, weight.dtype(), DType::f32}, threads);
   if (with_gradient) {
     bytes += padded_bytes_of<float>(rows * width);
     gemm_bytes = std::max(
         gemm_bytes,
-        gemm_workspace_bytes({rows, width, vocabulary, DType::f32, weight.dtype, DType::f32}, threads));
+        gemm_workspace_bytes({rows, width, vocabulary, DType::f32, weight.dtype(), DType::f32}, threads));
   }
   return bytes + gemm_bytes;
 }

@@ -21,7 +21,7 @@ AttentionNumber number_of(DType dtype) {
 AttentionParameters planned(const Program& program, const Op& op) {
   const Buffer& q = program.buffer(op.inputs[AttentionInput::q]);
   const Buffer& kv = program.buffer(op.inputs[AttentionInput::kv]);
-  AttentionParameters parameters = attention_shape(attributes_of<AttentionAttributes>(op), q.dtype);
+  AttentionParameters parameters = attention_shape(attributes_of<AttentionAttributes>(op), q.dtype());
   parameters.q_stride = q.dims[1].max;
   parameters.kv_stride = kv.dims[1].max;
   parameters.dq_stride = parameters.q_stride;

@@ -29,17 +29,17 @@ int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
 std::string find_unsupported_product(const Program& program, const Op& op) {
   const Buffer& a = program.buffer(op.inputs[0]);
   const Buffer& b = program.buffer(op.inputs[1]);
-  if (a.dtype != b.dtype) {
+  if (a.format != b.format) {
     return fmt::format(
         "the cuda backend multiplies {} (\"{}\") with {} (\"{}\") in no kernel: give both one dtype",
-        name_of(a.dtype), a.name, name_of(b.dtype), b.name);
+        name_of(a.format), a.name, name_of(b.format), b.name);
   }
   if (op.kind == OpKind::linear && op.has_input(2)) {
     const Buffer& bias = program.buffer(op.inputs[2]);
     const Buffer& y = program.buffer(op.outputs[0]);
-    if (bias.dtype != y.dtype) {
+    if (bias.format != y.format) {
       return fmt::format("the cuda backend adds no {} bias (\"{}\") to {}: give both one dtype",
-                         name_of(bias.dtype), bias.name, name_of(y.dtype));
+                         name_of(bias.format), bias.name, name_of(y.format));
     }
   }
   return "";

@@ -1,0 +1,29 @@
+// Names of formats.
+#include "base/format.h"
+
+namespace snug {
+namespace {
+
+std::string name_of(Coding coding) {
+  switch (coding) {
+    case Coding::nf4:
+      return "nf4";
+    case Coding::fp4:
+      return "fp4";
+    default:
+      return "int8";
+  }
+}
+
+}  // namespace
+
+std::string name_of(const Format& format) {
+  if (!format.is_coded()) {
+    return std::string(name_of(format.dtype));
+  }
+  std::string name = name_of(format.coding) + (format.nested ? "_double" : "");
+  int32_t usual_block = format.coding == Coding::int8 ? kInt8.block : kNf4.block;
+  return format.block == usual_block ? name : name + " in blocks of " + std::to_string(format.block);
+}
+
+}  // namespace snug
