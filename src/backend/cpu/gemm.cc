@@ -9,14 +9,15 @@
 
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/scratch.h"
+#include "backend/quantise.h"
 #include "base/threads.h"
 
 namespace snug::cpu {
 namespace {
 
-// Blocks of bf16 operands. With the first, each converted number is used in 384 products: converting costs
-// little beside them, and the three blocks of one thread stay near its second-level cache. Where many threads
-// share the scratch memory, blocks are smaller.
+// Blocks of operands that are not fp32. With the first, each converted number is used in 384 products:
+// converting costs little beside them, and the three blocks of one thread stay near its second-level cache.
+// Where many threads share the scratch memory, blocks are smaller.
 struct Blocks {
   int64_t rows_and_columns;
   int64_t inner;
@@ -83,7 +84,7 @@ void start_block(const Gemm& product, float* block, int64_t stride) {
   }
 }
 
-// One block of C with all of k, through fp32 copies of what is bf16.
+// One block of C with all of k, through fp32 copies of what is not.
 void multiply_block(const Gemm& product, int64_t inner, float* a_block, float* b_block, float* c_block) {
   MatrixView c = product.c;
   if (c.dtype != DType::f32) {
@@ -106,8 +107,8 @@ void multiply_block(const Gemm& product, int64_t inner, float* a_block, float* b
   }
 }
 
-int64_t block_bytes(DType dtype, int64_t rows, int64_t columns) {
-  return dtype == DType::f32 ? 0 : padded_bytes_of<float>(rows * columns);
+int64_t block_bytes(const Format& format, int64_t rows, int64_t columns) {
+  return format == DType::f32 ? 0 : padded_bytes_of<float>(rows * columns);
 }
 
 // Grows with every size, so that a part of a product never needs more than was planned for the whole.
@@ -163,12 +164,11 @@ void multiply_part(const Gemm& product, const Blocks& blocks, std::span<std::byt
   int64_t m = product.c.rows;
   int64_t n = product.c.columns;
   int64_t k = inner_size(product);
-  if (m <= kFewRows && !product.transpose_a && product.transpose_b) {
+  if (m <= kFewRows && !product.transpose_a && product.transpose_b && product.b.codes == nullptr) {
     multiply_few_rows(product);
     return;
   }
-  bool all_floats = product.a.dtype == DType::f32 && product.b.dtype == DType::f32;
-  if (all_floats && product.c.dtype == DType::f32) {
+  if (product.a.is_fp32() && product.b.is_fp32() && product.c.is_fp32()) {
     if (product.bias != nullptr) {
       start_block(product, static_cast<float*>(product.c.data), product.c.stride);
     }
@@ -179,9 +179,9 @@ void multiply_part(const Gemm& product, const Blocks& blocks, std::span<std::byt
   int64_t block_n = std::min(n, blocks.rows_and_columns);
   int64_t block_k = std::min(k, blocks.inner);
   Scratch scratch(workspace);
-  float* a_block = scratch.take<float>(product.a.dtype == DType::f32 ? 0 : block_m * block_k);
-  float* b_block = scratch.take<float>(product.b.dtype == DType::f32 ? 0 : block_k * block_n);
-  float* c_block = scratch.take<float>(product.c.dtype == DType::f32 ? 0 : block_m * block_n);
+  float* a_block = scratch.take<float>(product.a.is_fp32() ? 0 : block_m * block_k);
+  float* b_block = scratch.take<float>(product.b.is_fp32() ? 0 : block_k * block_n);
+  float* c_block = scratch.take<float>(product.c.is_fp32() ? 0 : block_m * block_n);
   for (int64_t i = 0; i < m; i += block_m) {
     for (int64_t j = 0; j < n; j += block_n) {
       multiply_block(part_of(product, i, std::min(block_m, m - i), j, std::min(block_n, n - j)), blocks.inner,
@@ -239,6 +239,14 @@ void store_rows(const float* source, int64_t stride, const MatrixView& destinati
 }  // namespace
 
 void load_block(const MatrixView& source, float* destination, int64_t destination_stride) {
+  if (source.codes != nullptr) {
+    for (int64_t i = 0; i < source.rows; ++i) {
+      dequantise(*source.codes, static_cast<const std::byte*>(source.data),
+                 {source.first_row + i, source.first_column, source.columns},
+                 destination + i * destination_stride);
+    }
+    return;
+  }
   with_type(source.dtype, [&](auto tag) {
     load_rows<typename decltype(tag)::type>(source, destination, destination_stride);
   });
@@ -250,7 +258,7 @@ void store_block(const float* source, int64_t source_stride, const MatrixView& d
 }
 
 MatrixView as_floats(const MatrixView& source, float* block) {
-  if (source.dtype == DType::f32) {
+  if (source.is_fp32()) {
     return source;
   }
   load_block(source, block, source.columns);
@@ -269,7 +277,7 @@ void gemm(const Gemm& product, std::span<std::byte> workspace) {
     return;
   }
   int64_t threads = threads_for(m, n, k);
-  GemmSizes sizes{m, n, k, product.a.dtype, product.b.dtype, product.c.dtype};
+  GemmSizes sizes{m, n, k, product.a.format(), product.b.format(), product.c.format()};
   const Blocks& blocks = blocks_within(std::ssize(workspace), sizes, threads);
   if (threads == 1) {
     multiply_part(product, blocks, workspace);

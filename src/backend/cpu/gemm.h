@@ -1,5 +1,5 @@
-// C = alpha * A B + C on matrices of fp32 or bf16. Products and sums are fp32 throughout; bf16 is converted
-// block by block through the workspace, so that no matrix is ever held twice.
+// C = alpha * A B + C on matrices of fp32 or bf16, or of codes. Products and sums are fp32 throughout; what
+// is not fp32 is converted block by block through the workspace, so that no matrix is ever held twice.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <span>
 
 #include "backend/backend.h"
+#include "program/code_layout.h"
 
 namespace snug::cpu {
 
@@ -17,11 +18,21 @@ struct MatrixView {
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t stride = 0;  // elements from one row to the next
+  // A weight of codes: `data` is where all of it begins, the view's first element is this one, and `dtype` is
+  // what its values are rounded to. Must outlive the view.
+  const CodeLayout* codes = nullptr;
+  int64_t first_row = 0;
+  int64_t first_column = 0;
 
+  bool is_fp32() const { return dtype == DType::f32 && codes == nullptr; }
+  Format format() const { return codes != nullptr ? codes->format : Format(dtype); }
   void* at(int64_t row, int64_t column) const {
     return static_cast<std::byte*>(data) + (row * stride + column) * size_of(dtype);
   }
   MatrixView block(int64_t row, int64_t column, int64_t row_count, int64_t column_count) const {
+    if (codes != nullptr) {
+      return {data, dtype, row_count, column_count, stride, codes, first_row + row, first_column + column};
+    }
     return {at(row, column), dtype, row_count, column_count, stride};
   }
   MatrixView column_block(int64_t column, int64_t count) const { return block(0, column, rows, count); }
@@ -30,6 +41,15 @@ struct MatrixView {
 
 inline MatrixView matrix(const Tensor& tensor) {
   return {tensor.data, tensor.dtype, tensor.rows(), tensor.columns(), tensor.columns()};
+}
+
+// A weight of any format; `layout` is where its layout is put if it is of codes, and must outlive the view.
+inline MatrixView weight_matrix(const Tensor& weight, CodeLayout& layout) {
+  if (weight.coded == nullptr) {
+    return matrix(weight);
+  }
+  layout = code_layout(*weight.coded);
+  return {weight.data, layout.format.dtype, weight.rows(), weight.columns(), weight.columns(), &layout};
 }
 
 struct Gemm {
@@ -48,9 +68,9 @@ struct GemmSizes {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  DType a = DType::f32;
-  DType b = DType::f32;
-  DType c = DType::f32;
+  Format a = DType::f32;
+  Format b = DType::f32;
+  Format c = DType::f32;
 };
 
 // For a product that so many threads share. 0 if all matrices are fp32.
@@ -59,7 +79,7 @@ int64_t gemm_workspace_bytes(const GemmSizes& sizes, int threads);
 // Uses all threads; inside a parallel region it runs on the calling thread alone.
 void gemm(const Gemm& product, std::span<std::byte> workspace);
 
-// Conversions of blocks between the stored dtype and fp32, row by row.
+// Conversions of blocks between the stored format and fp32, row by row; codes are not written.
 void load_block(const MatrixView& source, float* destination, int64_t destination_stride);
 void store_block(const float* source, int64_t source_stride, const MatrixView& destination);
 // The matrix itself if it is fp32, else an fp32 copy of it in `block`.

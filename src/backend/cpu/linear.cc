@@ -1,4 +1,4 @@
-// linear and its gradients: one GEMM each.
+// linear and its gradients: one GEMM each. A weight of codes is dequantised block by block on the way.
 #include <algorithm>
 
 #include "backend/cpu/dispatch.h"
@@ -11,7 +11,7 @@ namespace snug::cpu {
 namespace {
 
 GemmSizes sizes_of(const Buffer& a, const Buffer& b, const Buffer& c, int64_t k) {
-  return {c.dims[0].max, c.dims[1].max, k, a.dtype(), b.dtype(), c.dtype()};
+  return {c.dims[0].max, c.dims[1].max, k, a.format, b.format, c.format};
 }
 
 // dbias [out] += sum over tokens of dy [T,out]; each thread owns some columns. fp32 sums.
@@ -33,8 +33,9 @@ void add_column_sums(const Tensor& dy, float* dbias) {
 void linear(const KernelCall& call) {
   Scratch scratch(call.workspace);
   Gemm product;
+  CodeLayout layout;
   product.a = matrix(call.inputs[0]);
-  product.b = matrix(call.inputs[1]);
+  product.b = weight_matrix(call.inputs[1], layout);
   product.c = matrix(call.outputs[0]);
   product.transpose_b = true;
   product.alpha = attributes_of<LinearAttributes>(call.op).scale;
@@ -59,8 +60,9 @@ int64_t linear_workspace(const Program& program, const Op& op, int threads) {
 // dx [T,in] = or += scale * dy [T,out] W [out,in].
 void linear_backward_input(const KernelCall& call) {
   Gemm product;
+  CodeLayout layout;
   product.a = matrix(call.inputs[0]);
-  product.b = matrix(call.inputs[1]);
+  product.b = weight_matrix(call.inputs[1], layout);
   product.c = matrix(call.outputs[0]);
   product.alpha = attributes_of<LinearAttributes>(call.op).scale;
   product.accumulate = call.op.accumulates_output(0);

@@ -1,0 +1,204 @@
+// Loops over blocks and rows.
+#include "backend/quantise.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace snug {
+namespace {
+
+float largest_magnitude(std::span<const float> values) {
+  float largest = 0;
+  for (float value : values) {
+    largest = std::max(largest, std::fabs(value));
+  }
+  return largest;
+}
+
+// Codes of a block, one a byte.
+void code_block(const CodeLevels& levels, std::span<const float> values, float factor, uint8_t* codes) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    codes[i] = code_of(levels, values[i] * factor);
+  }
+}
+
+void code_last_block(const CodeLevels& levels, std::span<const float> values, float scale, uint8_t* codes) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    codes[i] = code_of(levels, values[i] / scale);
+  }
+}
+
+float value_at(const std::byte* base, int64_t place, int64_t index) {
+  float value = 0;
+  std::memcpy(&value, base + place + index * size_of(DType::f32), sizeof value);
+  return value;
+}
+
+float rounded(float value, DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return to_float(to_bf16(value));
+    case DType::f16:
+      return to_float(to_f16(value));
+    default:
+      return value;
+  }
+}
+
+const CodedPart& part_at(const CodeLayout& layout, int64_t row) {
+  auto used = std::span(layout.parts).first(static_cast<size_t>(layout.part_count));
+  auto behind =
+      std::find_if(used.begin(), used.end(), [&](const CodedPart& part) { return part.row_begin > row; });
+  return *(behind - 1);
+}
+
+float scale_at(const CodeLayout& layout, const CodedPart& part, const std::byte* weight, int64_t index) {
+  if (!layout.format.nested) {
+    return value_at(weight, part.scales, index);
+  }
+  auto code = static_cast<int64_t>(weight[part.scales + index]);
+  return nested_value(value_at(weight, part.nested_map, code),
+                      value_at(weight, part.nested_scales, index / kNestedBlock),
+                      value_at(weight, part.offset, 0));
+}
+
+void dequantise_int8(const CodeLayout& layout, const std::byte* weight, const RowPiece& piece,
+                     float* values) {
+  const CodedPart& part = part_at(layout, piece.row);
+  int64_t row = piece.row - part.row_begin;
+  const auto* codes =
+      reinterpret_cast<const int8_t*>(weight + part.codes) + row * layout.columns + piece.column;
+  float scale = scale_at(layout, part, weight, row);
+  for (int64_t i = 0; i < piece.count; ++i) {
+    values[i] = rounded(int8_value(codes[i], scale), layout.format.dtype);
+  }
+}
+
+}  // namespace
+
+void quantise_blocks(Coding coding, int64_t block, std::span<const float> values, uint8_t* codes,
+                     float* scales) {
+  constexpr int64_t kLargestBlock = 4096;
+  SNUG_CHECK(block > 0 && block % 2 == 0 && block <= kLargestBlock, "no block of 4-bit codes");
+  const CodeLevels& levels = levels_of(coding);
+  std::array<uint8_t, kLargestBlock> wide;
+  auto count = std::ssize(values);
+  for (int64_t begin = 0; begin < count; begin += block) {
+    int64_t size = std::min(block, count - begin);
+    auto part = values.subspan(static_cast<size_t>(begin), static_cast<size_t>(size));
+    float& scale = scales[begin / block];
+    scale = largest_magnitude(part);
+    if (size == block) {
+      code_block(levels, part, scale_factor(scale), wide.data());
+    } else {
+      scale = std::max(scale, kSmallestScale);
+      code_last_block(levels, part, scale, wide.data());
+      wide[static_cast<size_t>(size)] = code_of(levels, 0);
+    }
+    uint8_t* packed = codes + begin / 2;
+    for (int64_t i = 0; i < size; i += 2) {
+      packed[i / 2] =
+          static_cast<uint8_t>(wide[static_cast<size_t>(i)] << 4 | wide[static_cast<size_t>(i + 1)]);
+    }
+  }
+}
+
+void quantise_rows(int64_t columns, std::span<const float> values, int8_t* codes, float* scales) {
+  for (int64_t begin = 0; begin < std::ssize(values); begin += columns) {
+    float largest = 0;
+    for (int64_t i = begin; i < begin + columns; ++i) {
+      largest = std::max(largest, std::fabs(to_float(to_f16(values[static_cast<size_t>(i)]))));
+    }
+    for (int64_t i = begin; i < begin + columns; ++i) {
+      codes[i] = int8_code(to_float(to_f16(values[static_cast<size_t>(i)])), largest);
+    }
+    scales[begin / columns] = largest;
+  }
+}
+
+NestedMap dynamic_map() {
+  constexpr int kDecades = 7;
+  constexpr float kFirst = 0.1F;
+  constexpr float kLast = 1.0F;
+  NestedMap map{};
+  size_t count = 0;
+  for (int decade = 0; decade < kDecades; ++decade) {
+    int points = (1 << decade) + 1;
+    float step = (kLast - kFirst) / static_cast<float>(points - 1);
+    // From both ends, as torch.linspace does.
+    auto point = [&](int i) {
+      return i < points / 2 ? std::fma(step, static_cast<float>(i), kFirst)
+                            : std::fma(-step, static_cast<float>(points - 1 - i), kLast);
+    };
+    auto power = static_cast<float>(std::pow(10.0, decade - (kDecades - 1)));
+    for (int i = 0; i + 1 < points; ++i) {
+      float value = (point(i) + point(i + 1)) / 2 * power;
+      map[count++] = value;
+      map[count++] = -value;
+    }
+  }
+  map[count++] = 0;
+  map[count++] = 1;
+  SNUG_CHECK(count == map.size(), "the dynamic map has 256 values");
+  std::sort(map.begin(), map.end());
+  return map;
+}
+
+uint8_t nested_code(const NestedMap& map, float scaled) {
+  constexpr float kSteps = 65535.0F;
+  float clamped = std::clamp(scaled, -1.0F, 1.0F);
+  auto step = static_cast<uint16_t>(std::fma((clamped + 1.0F) * 0.5F, kSteps, 0.5F));
+  float value = -1.0F + 2.0F * static_cast<float>(step) / kSteps;
+  auto above = std::partition_point(
+      map.begin(), map.end() - 1, [&](const float& level) { return 0.5F * (level + *(&level + 1)) < value; });
+  return static_cast<uint8_t>(above - map.begin());
+}
+
+float nest_scales(const NestedMap& map, std::span<float> scales, uint8_t* codes, float* nested_scales) {
+  double sum = 0;
+  for (float scale : scales) {
+    sum += static_cast<double>(scale);
+  }
+  auto offset = static_cast<float>(sum / static_cast<double>(scales.size()));
+  for (float& scale : scales) {
+    scale -= offset;
+  }
+  for (size_t begin = 0; begin < scales.size(); begin += kNestedBlock) {
+    auto block = scales.subspan(begin, std::min<size_t>(kNestedBlock, scales.size() - begin));
+    float largest = largest_magnitude(block);
+    nested_scales[begin / kNestedBlock] = largest;
+    float factor = 1.0F / largest;
+    for (size_t i = 0; i < block.size(); ++i) {
+      codes[begin + i] = largest == 0 ? uint8_t{0} : nested_code(map, block[i] * factor);
+    }
+  }
+  return offset;
+}
+
+void dequantise(const CodeLayout& layout, const std::byte* weight, const RowPiece& piece, float* values) {
+  if (layout.format.coding == Coding::int8) {
+    dequantise_int8(layout, weight, piece, values);
+    return;
+  }
+  const CodedPart& part = part_at(layout, piece.row);
+  const auto* codes = reinterpret_cast<const uint8_t*>(weight + part.codes);
+  int64_t element = (piece.row - part.row_begin) * layout.columns + piece.column;
+  int64_t end = element + piece.count;
+  while (element < end) {
+    int64_t block = element / layout.format.block;
+    int64_t block_end = std::min(end, (block + 1) * layout.format.block);
+    float scale = scale_at(layout, part, weight, block);
+    std::array<float, 16> map;  // of this block
+    for (int64_t code = 0; code < 16; ++code) {
+      map[static_cast<size_t>(code)] = rounded(value_at(weight, part.map, code) * scale, layout.format.dtype);
+    }
+    for (; element < block_end; ++element) {
+      int shift = element % 2 == 0 ? 4 : 0;
+      *values++ = map[codes[element / 2] >> shift & 0xf];
+    }
+  }
+}
+
+}  // namespace snug

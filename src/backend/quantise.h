@@ -1,0 +1,32 @@
+// Values to codes and back on the host, some blocks or rows of one tensor at a time (backend/code_formula.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backend/code_formula.h"
+#include "program/code_layout.h"
+
+namespace snug {
+
+// Whole blocks of `block` values, of which the last may be shorter if it ends the tensor. Of an odd number of
+// codes the last byte's low half is the code of zero.
+void quantise_blocks(Coding coding, int64_t block, std::span<const float> values, uint8_t* codes,
+                     float* scales);
+
+// Rows of `columns` values, through fp16 as bitsandbytes does.
+void quantise_rows(int64_t columns, std::span<const float> values, int8_t* codes, float* scales);
+
+// A tensor's scales to codes; their offset is taken from `scales` on the way. Returns it.
+float nest_scales(const NestedMap& map, std::span<float> scales, uint8_t* codes, float* nested_scales);
+
+// `count` values of one row from `column` on, rounded to the format's dtype, as fp32.
+struct RowPiece {
+  int64_t row = 0;
+  int64_t column = 0;
+  int64_t count = 0;
+};
+void dequantise(const CodeLayout& layout, const std::byte* weight, const RowPiece& piece, float* values);
+
+}  // namespace snug
