@@ -17,6 +17,7 @@
 #include "io/json.h"
 #include "io/printable.h"
 #include "model/locate.h"
+#include "recipe/choices.h"
 #include "report/terminal.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/stream_decoder.h"
@@ -36,6 +37,7 @@ struct GenerateArguments {
   std::string chat_template;
   std::string memory;
   std::string dtype;
+  std::string quantization = "none";
   std::string logits_file;
   int64_t max_positions = 0;
   DeviceArguments device;
@@ -52,6 +54,18 @@ DType chosen_dtype(const GenerateArguments& arguments, const ModelSpec& spec) {
     throw bad_input(fmt::format("--dtype is \"{}\": expected fp32, bf16 or fp16", arguments.dtype));
   }
   return *dtype;
+}
+
+Quantization chosen_quantization(const GenerateArguments& arguments) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, quantization] : kQuantizations) {
+    if (name == arguments.quantization) {
+      return quantization;
+    }
+    names.push_back(name);
+  }
+  throw bad_input(fmt::format("--quantization is \"{}\": expected one of {}", arguments.quantization,
+                              fmt::join(names, ", ")));
 }
 
 std::optional<int64_t> chosen_limit(const GenerateArguments& arguments, const Backend& backend) {
@@ -199,6 +213,7 @@ int generate_command(GenerateArguments arguments) {
   }
   GenerationOptions options{
       .dtype = chosen_dtype(arguments, spec),
+      .quantization = chosen_quantization(arguments),
       .max_source_tokens = static_cast<int64_t>(prompt.source.size()),
       .max_prompt_tokens = static_cast<int64_t>(prompt.tokens.size()),
       .max_total_tokens = static_cast<int64_t>(prompt.tokens.size()) + arguments.sampling.max_new_tokens,
@@ -276,6 +291,9 @@ void add_generate_command(CLI::App& app, Action& action) {
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", arguments->sampling.seed, "Of the sampling");
   command->add_option("--dtype", arguments->dtype, "fp32, bf16 or fp16; default: as the model was saved");
+  command->add_option(
+      "--quantization", arguments->quantization,
+      "store linear layers as nf4, nf4_double, fp4 or int8 (model.quantization); default: none");
   command->add_option("--logits", arguments->logits_file,
                       "Also write the logits of all positions, prompt and answer (JSON)");
   command->add_option("--memory", arguments->memory, "The memory limit, e.g. 2GB");

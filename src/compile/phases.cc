@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "compile/adapters.h"
 #include "compile/backward.h"
+#include "compile/coded_weights.h"
 #include "compile/fuse.h"
 #include "compile/kv_cache.h"
 #include "compile/optimizer.h"
@@ -18,7 +19,9 @@
 #include "compile/split_encoder.h"
 #include "ops/table.h"
 #include "program/builder.h"
+#include "program/code_layout.h"
 #include "program/names.h"
+#include "recipe/choices.h"
 
 namespace snug {
 namespace {
@@ -29,14 +32,20 @@ constexpr int64_t kLargestStagingBytes = int64_t{16} << 20;
 // Weights pass through staging as the file has them and as the arena wants them; fp32 is the widest of both.
 int64_t staging_bytes(const std::vector<const Program*>& programs) {
   int64_t largest = 4096;
+  int64_t widest = 4096;
   for (const Program* program : programs) {
     for (const Buffer& buffer : program->buffers) {
       if (buffer.origin == Origin::file) {
         largest = std::max(largest, bytes_of(DType::f32, buffer.max_elements()));
       }
+      if (buffer.format.is_coded()) {  // rows, and the scales of a tensor, become codes at once
+        int64_t columns = buffer.dims[1].max;
+        widest = std::max({widest, 4 * bytes_of(DType::f32, columns),
+                           2 * scale_count(buffer.format, buffer.dims[0].max, columns)});
+      }
     }
   }
-  return std::min(largest, kLargestStagingBytes);
+  return std::max(std::min(largest, kLargestStagingBytes), widest);
 }
 
 BufferId add_staging(Builder& builder, int64_t bytes) {
@@ -48,10 +57,32 @@ BufferId add_staging(Builder& builder, int64_t bytes) {
                                        .home = Home::pinned});
 }
 
+// Scales become codes when all of a tensor are known.
+void add_scale_staging(Builder& builder, const std::vector<const Program*>& programs) {
+  int64_t most = 0;
+  for (const Program* program : programs) {
+    for (const Buffer& buffer : program->buffers) {
+      for (const TensorPart& part : buffer.parts) {
+        most = std::max(most, buffer.format.nested ? scale_count(buffer.format, part.rows, buffer.dims[1].max)
+                                                   : int64_t{0});
+      }
+    }
+  }
+  if (most > 0) {
+    builder.program().add_buffer({.name = kScaleStaging,
+                                  .format = DType::f32,
+                                  .dims = {fixed(most)},
+                                  .role = Role::staging,
+                                  .lifetime = Lifetime::phase,
+                                  .home = Home::pinned});
+  }
+}
+
 // Weights are streamed in by the host; what training adds to them starts at zero.
 Program build_load(const std::vector<const Program*>& programs) {
   Builder builder(kLoadPhase);
   add_staging(builder, staging_bytes(programs));
+  add_scale_staging(builder, programs);
   std::vector<BufferId> zeroed;
   std::unordered_set<std::string_view> known;
   for (const Program* program : programs) {
@@ -95,7 +126,7 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
                          .max_length_tokens = recipe.data.max_length,
                          .loss_chunk_tokens = recipe.memory.loss_chunk_tokens,
                          .dropout = batch.training ? run_dropout(recipe, spec) : DropoutRates{}};
-  Program program = build_forward(spec, options);
+  Program program = code_weights(build_forward(spec, options), recipe.model.quantization, spec);
   if (!recipe.stage.stacked.empty()) {
     program = add_frozen_adapters(std::move(program), recipe.stage.stacked);
   }
@@ -106,6 +137,15 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
     buffer.trainable = is_model_parameter(buffer);
   }
   return program;
+}
+
+void require_adapters(const Recipe& recipe) {
+  if (recipe.model.quantization != Quantization::none && !recipe.lora) {
+    throw bad_input(
+        fmt::format("model.quantization is {}, but without the section lora the weights themselves are "
+                    "trained, and codes cannot be: add lora: {{}}, or write model.quantization: none",
+                    name_of(recipe.model.quantization)));
+  }
 }
 
 void require_layer_policies(const Recipe& recipe, const ModelSpec& spec) {
@@ -130,6 +170,7 @@ DropoutRates run_dropout(const Recipe& recipe, const ModelSpec& spec) {
 
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {
   require_positions(recipe, spec);
+  require_adapters(recipe);
   require_layer_policies(recipe, spec);
   const TrainingSection& training = recipe.training;
   Program train = build_loss_program(recipe, spec, {kTrainPhase, limits.train, true});
@@ -163,7 +204,7 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
                          .max_source_tokens = options.max_source_tokens,
                          .max_sequences = 1,
                          .max_length_tokens = options.max_total_tokens};
-  Program generate = build_forward(spec, forward);
+  Program generate = code_weights(build_forward(spec, forward), options.quantization, spec);
   if (options.lora != nullptr) {
     generate = add_adapters(std::move(generate), *options.lora, false);
   }

@@ -19,6 +19,7 @@ Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const Ba
 
 struct GenerationOptions {
   DType dtype = DType::f32;
+  Quantization quantization = Quantization::none;
   int64_t max_source_tokens = 0;  // what an encoder reads
   int64_t max_prompt_tokens = 0;  // what the decoder begins with
   int64_t max_total_tokens = 0;   // that and the answer

@@ -30,6 +30,8 @@ struct ModelSpec {
   double initializer_range = 0.02;  // standard deviation of fresh weights
   bool tied_embeddings = false;
   int64_t decoder_start_id = 0;  // the token before the first of a decoder that follows an encoder
+  // Last names of linear layers whose weights stay as they are where others become codes.
+  std::vector<std::string> uncoded_modules;
   DropoutRates dropout;
   std::optional<DType> dtype;  // what the weights were saved as
 

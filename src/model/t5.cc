@@ -107,6 +107,7 @@ void read_config(const Json& config, const std::string& path, ModelSpec& spec) {
   read_layers(config, path, spec);
   spec.norm_epsilon = positive_key(config, "layer_norm_epsilon", path);
   spec.tied_embeddings = json_bool(config, "tie_word_embeddings", true, path);
+  spec.uncoded_modules = {"wo"};  // Hugging Face keeps it: its inputs are large
   double rate = dropout_key(config, "dropout_rate", 0.1, path);
   spec.dropout = {rate, rate, rate, rate, rate};
   spec.max_positions = kUnlimitedPositions;

@@ -47,6 +47,7 @@ inline constexpr const char* kLogits = "logits";
 
 // Files stream through it, in and out.
 inline constexpr const char* kStaging = "staging";
+inline constexpr const char* kScaleStaging = "staging.scales";  // of one tensor, until they are codes
 // The host's copy of what persists, which a checkpoint is written from.
 inline constexpr const char* kSnapshot = "snapshot";
 

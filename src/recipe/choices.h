@@ -13,6 +13,14 @@ namespace snug {
 template <typename Enum>
 using Choice = std::pair<std::string_view, Enum>;
 
+inline constexpr std::array<Choice<Quantization>, 5> kQuantizations = {{
+    {"none", Quantization::none},
+    {"nf4", Quantization::nf4},
+    {"nf4_double", Quantization::nf4_double},
+    {"fp4", Quantization::fp4},
+    {"int8", Quantization::int8},
+}};
+
 inline constexpr std::array<Choice<LoraBias>, 3> kLoraBiases = {{
     {"none", LoraBias::none},
     {"all", LoraBias::all},
@@ -97,6 +105,9 @@ constexpr std::string_view choice_name(const Choices& choices, Enum value) {
   return "";
 }
 
+constexpr std::string_view name_of(Quantization quantization) {
+  return choice_name(kQuantizations, quantization);
+}
 constexpr std::string_view name_of(LoraBias bias) {
   return choice_name(kLoraBiases, bias);
 }

@@ -17,10 +17,21 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
     {"fp16 fp16_full_eval fp16_opt_level", "write model.dtype: fp16; the loss is scaled as needed"},
     {"tf32", "not needed: --tf32 on the command line allows it for model.dtype: fp32"},
     {"load_in_16bit float16", "write model.dtype: bf16 or fp16"},
-    {"load_in_4bit load_in_8bit quantization_bit quantization_config quantization_method "
-     "bnb_4bit_compute_dtype bnb_4bit_quant_type bnb_4bit_use_double_quant bnb_4bit_quant_storage "
-     "use_bnb_nested_quant double_quantization llm_int8_threshold llm_int8_skip_modules",
-     "not there: quantised base weights; write model.dtype: bf16"},
+    {"load_in_4bit",
+     "write model.quantization: nf4_double, which is what QLoRA means; Hugging Face's load_in_4bit alone is "
+     "model.quantization: fp4"},
+    {"load_in_8bit", "write model.quantization: int8; weights alone are in 8 bits, activations are not"},
+    {"quantization_bit quantization_config quantization_method bnb_4bit_quant_type",
+     "write model.quantization: nf4, nf4_double, fp4 or int8"},
+    {"bnb_4bit_use_double_quant use_bnb_nested_quant double_quantization",
+     "write model.quantization: nf4_double"},
+    {"bnb_4bit_compute_dtype", "write model.dtype: all computation is in it"},
+    {"bnb_4bit_quant_storage", "not needed: codes are stored as bytes"},
+    {"llm_int8_threshold llm_int8_has_fp16_weight llm_int8_enable_fp32_cpu_offload",
+     "not needed: model.quantization: int8 stores weights in 8 bits and computes in model.dtype, so that "
+     "outliers need no path of their own"},
+    {"llm_int8_skip_modules",
+     "not there: model.quantization takes all linear layers but those that Hugging Face leaves out too"},
     {"device_map", "not needed: the plan places every byte on one device, which --device names"},
     {"max_memory max_memory_MB",
      "write memory.limit: it bounds all that the run takes, adapters, gradients and activations too"},

@@ -60,6 +60,12 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
   keys.push_back(dtype_key(
       "model.dtype", [](auto& recipe) -> auto& { return recipe.model.dtype; },
       "Format of the weights and of the computation. `auto` is what config.json says."));
+  keys.push_back(choice_key(
+      "model.quantization", kQuantizations, [](auto& recipe) -> auto& { return recipe.model.quantization; },
+      "Store the weights of the linear layers in 4 bits (nf4, fp4; nf4_double stores the scales in 8 bits as "
+      "well) or in 8 (int8), in bitsandbytes' formats; they are made while the weights are read. Needs the "
+      "section lora. Embeddings, the output head, norms and biases keep model.dtype, and so does T5's wo, as "
+      "in Hugging Face; all computation is in model.dtype."));
   keys.push_back(optional_number_key(
       "model.dropout", kZeroToBelowOne, [](auto& recipe) -> auto& { return recipe.model.dropout; }, "0",
       "Share that is dropped while training, wherever the model's family has dropout (T5: dropout_rate; "

@@ -7,12 +7,22 @@
 
 #include "base/bytes.h"
 #include "compile/adapters.h"
+#include "compile/coded_weights.h"
+#include "recipe/choices.h"
 #include "report/layout.h"
 
 namespace snug {
 namespace {
 
 constexpr std::array<DType, 3> kDtypes = {DType::f32, DType::bf16, DType::f16};
+
+int64_t weight_bytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const Buffer& buffer : program.buffers) {
+    bytes += is_model_parameter(buffer) ? buffer.max_bytes() : 0;
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -21,6 +31,14 @@ Inspection inspect(const ModelSpec& spec, int64_t rank) {
   ForwardOptions options{.program_name = "inspect", .dtype = DType::f32, .max_tokens = 1, .max_sequences = 1};
   Program forward = build_forward(spec, options);
   Inspection inspection{spec, count_parameters(forward), rank, 0};
+  options.dtype = DType::bf16;
+  Program narrow = build_forward(spec, options);
+  for (const auto& [name, quantization] : kQuantizations) {
+    if (quantization != Quantization::none) {
+      int64_t bytes = weight_bytes(code_weights(narrow, quantization, spec));
+      inspection.coded_bytes.emplace_back(name, bytes);
+    }
+  }
   LoraSection lora;
   lora.r = rank;
   inspection.lora_parameters = count_trainable(add_adapters(std::move(forward), lora, false));
@@ -34,6 +52,9 @@ Json inspection_json(const Inspection& inspection) {
   Json bytes = Json::object();
   for (DType dtype : kDtypes) {
     bytes[std::string(name_of(dtype))] = inspection.parameters * size_of(dtype);
+  }
+  for (const auto& [name, coded] : inspection.coded_bytes) {
+    bytes[name] = coded;
   }
   Json dropout = Json::object();
   for_each_place(spec.dropout, [&](std::string_view place, const std::optional<double>& rate) {
@@ -84,9 +105,14 @@ std::string inspection_text(const Inspection& inspection, const Style& style) {
   for (DType dtype : kDtypes) {
     int64_t bytes = inspection.parameters * size_of(dtype);
     bool stored = spec.dtype == dtype;
-    text += fmt::format("    {}  {}  {} bytes{}\n", name_of(dtype), pad_left(format_bytes(bytes), 10),
+    text += fmt::format("    {:<10}  {}  {} bytes{}\n", name_of(dtype), pad_left(format_bytes(bytes), 10),
                         format_count(bytes), stored ? style.dim("  (as saved)") : "");
   }
+  for (const auto& [name, bytes] : inspection.coded_bytes) {
+    text += fmt::format("    {:<10}  {}  {} bytes\n", name, pad_left(format_bytes(bytes), 10),
+                        format_count(bytes));
+  }
+  text += style.dim("    (model.quantization: linear layers; embeddings, head and norms in 16 bits)\n");
   double share = 100.0 * static_cast<double>(inspection.lora_parameters) /
                  static_cast<double>(inspection.parameters + inspection.lora_parameters);
   text += fmt::format("\n  LoRA r={} on all linear layers trains {} parameters ({:.2f}%)\n", inspection.rank,

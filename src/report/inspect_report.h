@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "io/json.h"
 #include "model/model_spec.h"
@@ -15,6 +17,8 @@ struct Inspection {
   int64_t parameters = 0;
   int64_t rank = 0;
   int64_t lora_parameters = 0;  // of adapters on all linear layers at this rank
+  // What the weights take by the names of model.quantization; what stays 16-bit is in bf16 or fp16.
+  std::vector<std::pair<std::string, int64_t>> coded_bytes = {};
 };
 
 Inspection inspect(const ModelSpec& spec, int64_t rank);

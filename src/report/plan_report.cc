@@ -1,5 +1,6 @@
 // Tables of the plan.
 #include "report/plan_report.h"
+#include "recipe/choices.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include "base/bytes.h"
 #include "compile/phases.h"
 #include "plan/training.h"
+#include "recipe/choices.h"
 #include "report/layout.h"
 
 namespace snug {
@@ -29,9 +31,12 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
                   : "full fine-tuning";
   const TrainingSection& training = recipe.training;
   int64_t effective = training.per_device_train_batch_size * training.gradient_accumulation_steps;
+  std::string codes = recipe.model.quantization == Quantization::none
+                          ? ""
+                          : fmt::format(", linear layers in {}", name_of(recipe.model.quantization));
   std::string text;
-  text += fmt::format("  {}  {} ({}), {} parameters, {}\n", style.dim("model "), recipe.model.path,
-                      spec.family, format_count(plan.parameters), name_of(run_dtype(recipe, spec)));
+  text += fmt::format("  {}  {} ({}), {} parameters, {}{}\n", style.dim("model "), recipe.model.path,
+                      spec.family, format_count(plan.parameters), name_of(run_dtype(recipe, spec)), codes);
   text += fmt::format("  {}  {}: {} parameters ({:.2f}%)\n", style.dim("trains"), method,
                       format_count(plan.trainable_parameters), share);
   if (std::string dropout = describe(run_dropout(recipe, spec)); !dropout.empty()) {

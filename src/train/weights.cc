@@ -17,6 +17,7 @@
 #include "compile/optimizer.h"
 #include "compile/phases.h"
 #include "program/names.h"
+#include "train/code_placer.h"
 #include "train/initialize.h"
 
 namespace snug {
@@ -75,13 +76,34 @@ class Staging {
   std::array<std::optional<uint64_t>, 2> marks_;
 };
 
+// Values as a run without codes would hold them, for codes to be made of.
+void read_values(const SourceTensor& tensor, DType dtype, int64_t first, std::span<float> values) {
+  constexpr int64_t kGrain = 4096;
+  parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
+    std::array<float, kGrain> stored;  // or as many 16-bit values
+    for (int64_t i = begin; i < end; i += kGrain) {
+      int64_t now = std::min(kGrain, end - i);
+      tensor.read(first + i, now, dtype, stored.data());
+      convert(dtype, stored.data(), DType::f32, values.data() + i, now);
+    }
+  });
+}
+
+void round_values(DType dtype, std::span<float> values) {
+  for (float& value : values) {
+    value = dtype == DType::bf16  ? to_float(to_bf16(value))
+            : dtype == DType::f16 ? to_float(to_f16(value))
+                                  : value;
+  }
+}
+
 // Writes fp32 values, made piece by piece by `make`, to rows of a buffer and to its master.
 using MakeValues = std::function<void(int64_t first, std::span<float> values)>;
 
 class Placer {
  public:
   Placer(Executor& executor, Staging& staging, const Buffer& buffer)
-      : backend_(executor.backend()), staging_(staging) {
+      : executor_(executor), backend_(executor.backend()), staging_(staging), buffer_(buffer) {
     targets_.push_back(executor.tensor(kLoadPhase, buffer.name));
     std::string master = master_name(buffer);
     if (master != buffer.name && executor.has(kLoadPhase, master)) {
@@ -89,8 +111,16 @@ class Placer {
     }
   }
 
-  // A tensor to the elements of the buffer from `first` on, in pieces that fit half the staging.
-  void place(int64_t first, const SourceTensor& tensor) {
+  // A tensor to its part of the buffer, in pieces that fit half the staging.
+  void place(const TensorPart& part, const SourceTensor& tensor) {
+    if (buffer_.format.is_coded()) {
+      staging_.whole();
+      place_codes(executor_, buffer_, part, [&](int64_t first, std::span<float> values) {
+        read_values(tensor, buffer_.format.dtype, first, values);
+      });
+      return;
+    }
+    int64_t first = part.row_begin * columns_of(buffer_);
     int64_t count = tensor.elements();
     for (const Tensor& target : targets_) {
       int64_t piece = staging_.half_bytes() / size_of(target.dtype);
@@ -106,7 +136,17 @@ class Placer {
     }
   }
 
-  void place(int64_t first, int64_t count, const MakeValues& make) {
+  void place(const TensorPart& part, const MakeValues& make) {
+    if (buffer_.format.is_coded()) {
+      staging_.whole();
+      place_codes(executor_, buffer_, part, [&](int64_t first, std::span<float> values) {
+        make(first, values);
+        round_values(buffer_.format.dtype, values);
+      });
+      return;
+    }
+    int64_t first = part.row_begin * columns_of(buffer_);
+    int64_t count = part.rows * columns_of(buffer_);
     // Half of the staging buffer holds the values, the other half what they are converted to.
     const Tensor& staging = staging_.whole();
     int64_t piece = staging.elements() / 2 / size_of(DType::f32);
@@ -131,17 +171,16 @@ class Placer {
  private:
   static constexpr int64_t kCopyGrain = int64_t{1} << 16;
 
+  Executor& executor_;
   Backend& backend_;
   Staging& staging_;
+  const Buffer& buffer_;
   std::vector<Tensor> targets_;
 };
 
-void initialize_part(Placer& placer, const Buffer& buffer, const TensorPart& part,
-                     const Initializer& initializer, uint64_t seed) {
+void initialize_part(Placer& placer, const TensorPart& part, const Initializer& initializer, uint64_t seed) {
   Rng rng = tensor_rng(seed, part.names.front());
-  int64_t columns = columns_of(buffer);
-  placer.place(part.row_begin * columns, part.rows * columns,
-               [&](int64_t first, std::span<float> values) { initializer.fill(rng, first, values); });
+  placer.place(part, [&](int64_t first, std::span<float> values) { initializer.fill(rng, first, values); });
 }
 
 std::string text_of(const std::vector<int64_t>& shape) {
@@ -171,7 +210,6 @@ void load_named(Executor& executor, Role role, const TensorSource& source, const
   int64_t done_bytes = 0;
   for (const Buffer* buffer : file_buffers(executor.plan(), role)) {
     Placer placer(executor, staging, *buffer);
-    int64_t columns = columns_of(*buffer);
     for (const TensorPart& part : buffer->parts) {
       std::string name = name_of(part);
       if (name.empty()) {
@@ -179,7 +217,7 @@ void load_named(Executor& executor, Role role, const TensorSource& source, const
       }
       const SourceTensor& tensor = source.find(name);
       require_shape(*buffer, part, tensor);
-      placer.place(part.row_begin * columns, tensor);
+      placer.place(part, tensor);
       tensor.release();
       done_bytes += tensor.stored_bytes();
       if (observer) {
@@ -243,7 +281,7 @@ void initialize_weights(Executor& executor, const ModelSpec& spec, uint64_t seed
   for (const Buffer* buffer : file_buffers(executor.plan(), Role::base_weights)) {
     Placer placer(executor, staging, *buffer);
     for (const TensorPart& part : buffer->parts) {
-      initialize_part(placer, *buffer, part, weight_initializer(*buffer, part, spec), seed);
+      initialize_part(placer, part, weight_initializer(*buffer, part, spec), seed);
     }
   }
 }
@@ -253,7 +291,7 @@ void initialize_adapters(Executor& executor, uint64_t seed) {
   for (const Buffer* buffer : file_buffers(executor.plan(), Role::adapters)) {
     Placer placer(executor, staging, *buffer);
     for (const TensorPart& part : buffer->parts) {
-      initialize_part(placer, *buffer, part, adapter_initializer(*buffer, part), seed);
+      initialize_part(placer, part, adapter_initializer(*buffer, part), seed);
     }
   }
 }
@@ -265,6 +303,9 @@ std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact
     known.insert(buffer.name);
   }
   for (const Buffer* buffer : file_buffers(plan, role)) {
+    if (buffer->format.is_coded()) {
+      continue;  // never trained, and made of the model's files again
+    }
     bool use_master = exact && buffer->trainable && known.contains(master_name(*buffer));
     for (const TensorPart& part : buffer->parts) {
       int64_t columns = columns_of(*buffer);

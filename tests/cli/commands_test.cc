@@ -65,6 +65,13 @@ TEST(Cli, InspectJsonHasItsKeys) {
   int64_t mlp = 16 * (192 + 384);
   EXPECT_EQ(json["lora_parameters"], 5 * (2 * q + 2 * kv + 3 * mlp));
   EXPECT_EQ(json["bytes"]["bf16"], 2 * 1796160);
+  int64_t linear = 5 * (2 * 192 * 192 + 2 * 192 * 64 + 3 * 192 * 384);
+  int64_t rest = 2 * (1796160 - linear);
+  int64_t maps = 5 * 7 * 16 * 4;
+  EXPECT_EQ(json["bytes"]["nf4"], linear / 2 + linear / 64 * 4 + maps + rest);
+  EXPECT_EQ(json["bytes"]["fp4"], json["bytes"]["nf4"]);
+  EXPECT_EQ(json["bytes"]["int8"], linear + 4 * 5 * (2 * 192 + 2 * 64 + 2 * 384 + 192) + rest);
+  EXPECT_LT(json["bytes"]["nf4_double"], json["bytes"]["nf4"]);
 }
 
 TEST(Cli, PlanJsonHasItsKeys) {

@@ -201,9 +201,11 @@ TEST(ModelSpec, Refusals) {
   config["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}};
   expect_refusal(config, {"rope_scaling", "yarn"});
 
-  config = llama_config();
-  config["quantization_config"] = {{"quant_method", "gptq"}};
-  expect_refusal(config, {"quantization_config", "unquantised"});
+  for (const char* method : {"gptq", "awq", "fp8", "mxfp4", "bitsandbytes"}) {
+    config = llama_config();
+    config["quantization_config"] = {{"quant_method", method}};
+    expect_refusal(config, {"quantization_config", method, "unquantised", "model.quantization"});
+  }
 
   for (const char* key : {"torch_dtype", "dtype"}) {
     for (const char* name : {"float64", "uint8", "int8", "int32", "float8_e4m3fn", "auto"}) {

@@ -32,6 +32,7 @@ stages: null
 model:
   path: org/name
   dtype: bf16
+  quantization: nf4_double
   dropout: 0.15
   from_scratch: true
   max_positions: 4096
@@ -108,6 +109,7 @@ output_dir: /runs/every key
 void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.model.path, "org/name");
   EXPECT_EQ(recipe.model.dtype, DType::bf16);
+  EXPECT_EQ(recipe.model.quantization, Quantization::nf4_double);
   EXPECT_EQ(recipe.model.dropout, 0.15);
   EXPECT_TRUE(recipe.model.from_scratch);
   EXPECT_EQ(recipe.model.max_positions, 4096);

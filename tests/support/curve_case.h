@@ -1,4 +1,4 @@
-// 50 steps of full fine-tuning as Hugging Face takes them (tools/make_curve_references.py).
+// Steps of training as Hugging Face takes them (tools/make_curve_references.py: 50 of full fine-tuning).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,10 +13,7 @@ inline Json read_curve(const std::string& name) {
   return read_json(reference_folder(name) / "curve.json");
 }
 
-inline Recipe curve_recipe(const std::string& name) {
-  Recipe recipe = reference_recipe(reference_folder(name));
-  Json curve = read_curve(name);
-  const Json& settings = curve["settings"];
+inline void apply_settings(const Json& settings, Recipe& recipe) {
   recipe.data.max_target_length = 13;
   recipe.training.learning_rate = settings["learning_rate"].get<double>();
   recipe.training.warmup_steps = settings["warmup_steps"].get<int64_t>();
@@ -26,6 +23,11 @@ inline Recipe curve_recipe(const std::string& name) {
   recipe.training.weight_decay = settings["weight_decay"].get<double>();
   recipe.training.max_grad_norm = settings["max_grad_norm"].get<double>();
   recipe.training.lr_scheduler_type = Schedule::linear;
+}
+
+inline Recipe curve_recipe(const std::string& name) {
+  Recipe recipe = reference_recipe(reference_folder(name));
+  apply_settings(read_curve(name)["settings"], recipe);
   return recipe;
 }
 
@@ -50,10 +52,7 @@ inline std::vector<float> losses_of_curve(StepRunner& runner, const Json& curve)
 }
 
 // The largest difference of a step's loss from Hugging Face's, relative to it.
-inline double largest_difference_from_curve(StepRunner& runner, const std::string& name) {
-  Json curve = read_curve(name);
-  EXPECT_EQ(curve["steps"].size(), 50U);
-  std::vector<float> losses = losses_of_curve(runner, curve);
+inline double largest_difference(const std::vector<float>& losses, const Json& curve) {
   double largest = 0;
   for (size_t step = 0; step < losses.size(); ++step) {
     auto wanted = curve["steps"][step]["loss"].get<double>();
@@ -61,6 +60,12 @@ inline double largest_difference_from_curve(StepRunner& runner, const std::strin
     largest = std::isfinite(loss) ? std::max(largest, std::abs(loss - wanted) / wanted) : loss;
   }
   return largest;
+}
+
+inline double largest_difference_from_curve(StepRunner& runner, const std::string& name) {
+  Json curve = read_curve(name);
+  EXPECT_EQ(curve["steps"].size(), 50U);
+  return largest_difference(losses_of_curve(runner, curve), curve);
 }
 
 }  // namespace snug

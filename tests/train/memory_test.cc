@@ -64,6 +64,7 @@ Recipe random_recipe(Rng& rng, const std::filesystem::path& folder) {
   recipe.memory.recompute = {static_cast<Recompute>(rng.below(3))};
   if (rng.below(2) == 0) {
     recipe.lora = LoraSection{.r = 1 + static_cast<int64_t>(rng.below(6)), .lora_dropout = 0.1};
+    recipe.model.quantization = static_cast<Quantization>(rng.below(5));
   }
   return recipe;
 }

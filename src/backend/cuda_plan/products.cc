@@ -29,6 +29,12 @@ int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
 std::string find_unsupported_product(const Program& program, const Op& op) {
   const Buffer& a = program.buffer(op.inputs[0]);
   const Buffer& b = program.buffer(op.inputs[1]);
+  if (b.format.is_coded()) {
+    return fmt::format(
+        "the cuda backend has no kernel for weights of {} (\"{}\"): write model.quantization: none, or train "
+        "with --device cpu",
+        name_of(b.format), b.name);
+  }
   if (a.format != b.format) {
     return fmt::format(
         "the cuda backend multiplies {} (\"{}\") with {} (\"{}\") in no kernel: give both one dtype",
