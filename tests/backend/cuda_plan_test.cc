@@ -77,6 +77,23 @@ TEST(PlannedCard, ProductsTakeTheirFixedScratch) {
   EXPECT_EQ(bias.workspace_bytes(), 63 * 640 * 4);
 }
 
+// At most 64 MiB of values at once: of 37,888 rows of 3,584 in bf16 9,344, a multiple of 64; of the columns
+// 832.
+TEST(PlannedCard, WeightsOfCodesAreMultipliedInSlices) {
+  auto coded = [](OpKind kind, int64_t rows, int64_t columns) {
+    OneOp product(kind, {{fixed(8), fixed(columns)}, {fixed(rows), fixed(columns)}},
+                  {{fixed(8), fixed(rows)}}, LinearAttributes{});
+    Format& format = product.program.buffer(product.op.inputs[1]).format;
+    format = kNf4Double;
+    format.dtype = DType::bf16;
+    EXPECT_EQ(product.unsupported(), "");
+    return product.workspace_bytes();
+  };
+  EXPECT_EQ(coded(OpKind::linear, 640, 512), 640 * 512 * 2 + kProductScratch);
+  EXPECT_EQ(coded(OpKind::linear, 37888, 3584), 9344 * 3584 * 2 + kProductScratch);
+  EXPECT_EQ(coded(OpKind::linear_backward_input, 37888, 3584), 832 * 37888 * 2 + kProductScratch);
+}
+
 TEST(PlannedCard, TheLossHeadHoldsAChunkOfLogits) {
   // Chunks of 128 asked for: 128 rows of 1001 logits, padded to 1008; 2048 losses in fp64; a product.
   OneOp head(OpKind::loss_head, {{fixed(2048), fixed(64)}, {fixed(1001), fixed(64)}}, {{fixed(1)}},

@@ -15,6 +15,7 @@ struct Needs {
 };
 
 constexpr Needs kProduct = {product_workspace, find_unsupported_product};
+constexpr Needs kWeightProduct = {linear_workspace, find_unsupported_product};
 
 constexpr KernelRows<Needs> kRows = {{
     {OpKind::embedding, {}},
@@ -24,8 +25,8 @@ constexpr KernelRows<Needs> kRows = {{
     {OpKind::add_rms_norm, {}},
     {OpKind::head_norm, {}},
     {OpKind::head_norm_backward, {head_norm_backward_workspace}},
-    {OpKind::linear, kProduct},
-    {OpKind::linear_backward_input, kProduct},
+    {OpKind::linear, kWeightProduct},
+    {OpKind::linear_backward_input, kWeightProduct},
     {OpKind::linear_backward_weight, {linear_backward_weight_workspace, find_unsupported_product}},
     {OpKind::lora_up, kProduct},
     {OpKind::lora_up_backward_input, kProduct},

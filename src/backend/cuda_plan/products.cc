@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda_plan/code_slices.h"
 #include "backend/cuda_plan/need_functions.h"
 #include "backend/cuda_plan/row_sums.h"
 #include "backend/cuda_plan/scratch.h"
@@ -13,6 +14,21 @@ namespace snug::cuda {
 
 int64_t product_workspace(const Program&, const Op&) {
   return kBlasWorkspaceBytes;
+}
+
+// Room for the slice that a weight of codes is multiplied in: rows of W where columns of y come of them,
+// columns where columns of dx do.
+int64_t linear_workspace(const Program& program, const Op& op) {
+  const Buffer& weight = program.buffer(op.inputs[1]);
+  if (!weight.format.is_coded()) {
+    return kBlasWorkspaceBytes;
+  }
+  int64_t rows = weight.dims[0].max;
+  int64_t columns = weight.dims[1].max;
+  DType dtype = weight.format.dtype;
+  int64_t elements = op.kind == OpKind::linear ? slice_size(rows, columns, dtype) * columns
+                                               : slice_size(columns, rows, dtype) * rows;
+  return kBlasWorkspaceBytes + padded_bytes_of<std::byte>(bytes_of(dtype, elements));
 }
 
 // The weight's product, then the bias's column sums in the same memory.
@@ -29,16 +45,11 @@ int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
 std::string find_unsupported_product(const Program& program, const Op& op) {
   const Buffer& a = program.buffer(op.inputs[0]);
   const Buffer& b = program.buffer(op.inputs[1]);
-  if (b.format.is_coded()) {
-    return fmt::format(
-        "the cuda backend has no kernel for weights of {} (\"{}\"): write model.quantization: none, or train "
-        "with --device cpu",
-        name_of(b.format), b.name);
-  }
-  if (a.format != b.format) {
+  Format weight = b.format.is_coded() ? Format(b.format.dtype) : b.format;  // as it is multiplied
+  if (a.format != weight) {
     return fmt::format(
         "the cuda backend multiplies {} (\"{}\") with {} (\"{}\") in no kernel: give both one dtype",
-        name_of(a.format), a.name, name_of(b.format), b.name);
+        name_of(a.format), a.name, name_of(weight), b.name);
   }
   if (op.kind == OpKind::linear && op.has_input(2)) {
     const Buffer& bias = program.buffer(op.inputs[2]);

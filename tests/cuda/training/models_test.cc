@@ -7,6 +7,7 @@
 #include "cuda/training/card_fixture.h"
 #include "support/curve_case.h"
 #include "support/dropout_case.h"
+#include "support/qlora_case.h"
 #include "support/train_fixture.h"
 #include "train/adapter_files.h"
 #include "train/generator.h"
@@ -198,6 +199,21 @@ TEST(CudaTraining, FollowsTheCurveOfPeft) {
     }
     EXPECT_EQ(fixture.executor.allocated_bytes(),
               fixture.plan.arena_bytes[0] + fixture.plan.arena_bytes[1] + fixture.plan.arena_bytes[2]);
+  }
+}
+
+TEST(CudaQlora, TwentyStepsOfPeftAndBitsandbytes) {
+  SKIP_WITHOUT_CARD();
+  for (const std::string& name : kQloraCases) {
+    for (DType dtype : {DType::f32, DType::bf16}) {
+      QloraCase one(name);
+      one.recipe.model.dtype = dtype;
+      CardFixture fixture(one.recipe, one.adapter);
+      double difference = largest_difference(losses_of_curve(fixture.runner, one.curve), one.curve);
+      std::printf("%s, %s: largest difference %.1e\n", name.c_str(), std::string(name_of(dtype)).c_str(),
+                  difference);
+      EXPECT_LE(difference, dtype == DType::f32 ? 1e-4 : 0.05) << name << " " << name_of(dtype);
+    }
   }
 }
 

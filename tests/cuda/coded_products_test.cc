@@ -1,0 +1,66 @@
+// Products with weights of codes, against the CPU.
+#include "cuda/on_both.h"
+#include "support/coded_weight.h"
+
+namespace snug {
+namespace {
+
+struct Case {
+  int64_t rows;
+  int64_t in;
+  int64_t out;  // of two tensors in one weight
+};
+
+void expect_same_products(const Case& c, Format format, DType dtype) {
+  SCOPED_TRACE(name_of(format) + " " + std::string(name_of(dtype)) + " " + std::to_string(c.in));
+  format.dtype = dtype;
+  Builder builder("coded");
+  Dims in = {tokens(c.rows), fixed(c.in)};
+  Dims out = {tokens(c.rows), fixed(c.out)};
+  BufferId x = builder.input("x", dtype, in);
+  int64_t cut = c.out / 3;
+  BufferId w =
+      builder.weight("w", dtype, {fixed(c.out), fixed(c.in)}, {{{"a"}, 0, cut}, {{"b"}, cut, c.out - cut}});
+  builder.program().buffer(w).format = format;
+  BufferId bias = builder.weight("bias", dtype, {fixed(c.out)}, {});
+  BufferId y = builder.temporary("y", dtype, out);
+  BufferId dy = builder.input("dy", dtype, out);
+  BufferId dx = builder.input("dx", dtype, in);
+  builder.append(OpKind::linear, "forward", {x, w, bias}, {y}, LinearAttributes{0.5F});
+  builder.append(OpKind::linear_backward_input, "backward", {dy, w}, {dx}, LinearAttributes{0.5F})
+      .accumulates = 1;
+  Buffer weight = builder.buffer(w);
+  OnBoth both(builder.finish());
+  both.set_bytes("w", coded_weight(weight, random_values(c.out * c.in, 9, 0.02F)));
+  uint64_t seed = 1;
+  for (const char* name : {"x", "bias", "dy", "dx"}) {
+    both.randomise(name, seed++);
+  }
+  both.run(at_tokens(c.rows));
+  double tolerance = dtype == DType::f32 ? 3e-6 : dtype == DType::bf16 ? 4e-3 : 5e-4;
+  both.expect_close_norms("y", tolerance);
+  both.expect_close_norms("dx", tolerance);
+}
+
+class CudaCodes : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_CARD(); }
+};
+
+TEST_F(CudaCodes, Products) {
+  for (Format format : {kNf4, kNf4Double, kFp4, kInt8}) {
+    for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      for (const Case& c : {Case{5, 128, 192}, Case{70, 35, 21}, Case{33, 40, 96}}) {
+        expect_same_products(c, format, dtype);
+      }
+    }
+  }
+}
+
+TEST_F(CudaCodes, SeveralSlices) {
+  expect_same_products({3, 6144, 6016}, kNf4Double, DType::bf16);
+  expect_same_products({3, 6144, 6016}, kInt8, DType::bf16);
+}
+
+}  // namespace
+}  // namespace snug
