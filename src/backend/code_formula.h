@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/dynamic_map.h"
 #include "base/format.h"
 
 namespace snug {
@@ -83,10 +84,7 @@ constexpr Real nested_value(Real level, Real nested_scale, Real offset) {
   return std::fma(level, nested_scale, Real{0}) + offset;
 }
 
-using NestedMap = std::array<float, kNestedMapEntries>;
-
-// The signed dynamic map: seven decades, each with twice as many values as the one below it. Ascending.
-NestedMap dynamic_map();
+using NestedMap = DynamicMap;
 
 // The code of (scale - offset) / nested scale, by way of 65,536 steps from -1 to 1.
 uint8_t nested_code(const NestedMap& map, float scaled);

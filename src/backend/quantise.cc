@@ -118,34 +118,6 @@ void quantise_rows(int64_t columns, std::span<const float> values, int8_t* codes
   }
 }
 
-NestedMap dynamic_map() {
-  constexpr int kDecades = 7;
-  constexpr float kFirst = 0.1F;
-  constexpr float kLast = 1.0F;
-  NestedMap map{};
-  size_t count = 0;
-  for (int decade = 0; decade < kDecades; ++decade) {
-    int points = (1 << decade) + 1;
-    float step = (kLast - kFirst) / static_cast<float>(points - 1);
-    // From both ends, as torch.linspace does.
-    auto point = [&](int i) {
-      return i < points / 2 ? std::fma(step, static_cast<float>(i), kFirst)
-                            : std::fma(-step, static_cast<float>(points - 1 - i), kLast);
-    };
-    auto power = static_cast<float>(std::pow(10.0, decade - (kDecades - 1)));
-    for (int i = 0; i + 1 < points; ++i) {
-      float value = (point(i) + point(i + 1)) / 2 * power;
-      map[count++] = value;
-      map[count++] = -value;
-    }
-  }
-  map[count++] = 0;
-  map[count++] = 1;
-  SNUG_CHECK(count == map.size(), "the dynamic map has 256 values");
-  std::sort(map.begin(), map.end());
-  return map;
-}
-
 uint8_t nested_code(const NestedMap& map, float scaled) {
   constexpr float kSteps = 65535.0F;
   float clamped = std::clamp(scaled, -1.0F, 1.0F);

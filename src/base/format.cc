@@ -10,6 +10,10 @@ std::string name_of(Coding coding) {
       return "nf4";
     case Coding::fp4:
       return "fp4";
+    case Coding::dynamic:
+      return "dynamic";
+    case Coding::dynamic_unsigned:
+      return "dynamic_unsigned";
     default:
       return "int8";
   }
@@ -22,7 +26,9 @@ std::string name_of(const Format& format) {
     return std::string(name_of(format.dtype));
   }
   std::string name = name_of(format.coding) + (format.nested ? "_double" : "");
-  int32_t usual_block = format.coding == Coding::int8 ? kInt8.block : kNf4.block;
+  int32_t usual_block = format.coding == Coding::int8 ? kInt8.block
+                        : is_dynamic(format.coding)   ? kFirstMoment8bit.block
+                                                      : kNf4.block;
   return format.block == usual_block ? name : name + " in blocks of " + std::to_string(format.block);
 }
 

@@ -9,10 +9,12 @@
 namespace snug {
 
 enum class Coding : uint8_t {
-  none,  // every element as it is
-  nf4,   // 4 bits: one of 16 values, times the scale of a block
-  fp4,   // the same with 16 other values
-  int8,  // 8 bits: an integer in [-127, 127], times the scale of a row and 1/127
+  none,              // every element as it is
+  nf4,               // 4 bits: one of 16 values, times the scale of a block
+  fp4,               // the same with 16 other values
+  int8,              // 8 bits: an integer in [-127, 127], times the scale of a row and 1/127
+  dynamic,           // 8 bits: one of 256 values in [-1, 1], times the scale of a block
+  dynamic_unsigned,  // the same with values in [0, 1]
 };
 
 struct Format {
@@ -41,14 +43,26 @@ inline constexpr Format kNf4Double = {Coding::nf4, 64, true};
 inline constexpr Format kFp4 = {Coding::fp4, 64};
 inline constexpr Format kInt8 = {Coding::int8, 0};
 
+// What training.optimizer_states: 8bit makes of AdamW's moments. They share one map each, which stands apart.
+inline constexpr Format kFirstMoment8bit = {Coding::dynamic, 256};
+inline constexpr Format kSecondMoment8bit = {Coding::dynamic_unsigned, 256};
+
+constexpr bool is_dynamic(Coding coding) {
+  return coding == Coding::dynamic || coding == Coding::dynamic_unsigned;
+}
+// Smaller tensors of a dynamic coding are kept as fp32: they take little, and are often those that matter
+// most.
+inline constexpr int64_t kSmallestDynamicTensor = 4096;
+
 constexpr int64_t code_bits(Coding coding) {
-  return coding == Coding::int8 ? 8 : 4;
+  return coding == Coding::nf4 || coding == Coding::fp4 ? 4 : 8;
 }
-// Values that the codes stand for, where they are looked up.
+// Values that the codes stand for, where they are looked up beside them.
 constexpr int64_t map_entries(Coding coding) {
-  return coding == Coding::int8 ? 0 : 16;
+  return coding == Coding::nf4 || coding == Coding::fp4 ? 16 : 0;
 }
-inline constexpr int64_t kNestedMapEntries = 256;
+inline constexpr int64_t kDynamicMapEntries = 256;
+inline constexpr int64_t kNestedMapEntries = kDynamicMapEntries;
 
 // "bf16", "nf4", "nf4_double", "int8", ...; another block than the usual one stands behind it.
 std::string name_of(const Format& format);

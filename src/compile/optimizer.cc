@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/dynamic_map.h"
 #include "ops/table.h"
 #include "program/builder.h"
 #include "program/names.h"
@@ -51,25 +52,52 @@ struct UpdateLists {
   std::vector<BufferId> copies;
 };
 
-UpdateLists make_lists(Builder& builder, const Program& train, DType states, AdamwAttributes& attributes,
+struct MomentFormats {
+  Format first;
+  Format second;
+};
+
+MomentFormats moment_formats(OptimizerStates states) {
+  switch (states) {
+    case OptimizerStates::bf16:
+      return {DType::bf16, DType::bf16};
+    case OptimizerStates::eight_bits:
+      return {kFirstMoment8bit, kSecondMoment8bit};
+    default:
+      return {DType::f32, DType::f32};
+  }
+}
+
+// bf16 parameters go without, where they are rounded stochastically; fp16's small range would lose small
+// ones.
+bool needs_master(DType parameter, OptimizerStates states) {
+  return parameter == DType::f16 || (parameter == DType::bf16 && states == OptimizerStates::fp32);
+}
+
+UpdateLists make_lists(Builder& builder, const Program& train, AdamwAttributes& attributes,
                        const TrainingSection& training) {
   UpdateLists lists;
+  MomentFormats formats = moment_formats(training.optimizer_states);
   for (const Buffer& parameter : train.buffers) {
     if (!parameter.trainable) {
       continue;
     }
     const std::string& name = parameter.name;
-    auto moment = [&](const std::string& moment_name) {
-      return builder.persistent(moment_name, states, parameter.dims, Role::optimizer_states);
+    auto moment = [&](const std::string& moment_name, const Format& format) {
+      BufferId id = builder.persistent(moment_name, format, parameter.dims, Role::optimizer_states);
+      if (format.is_coded()) {  // tensor by tensor
+        builder.program().buffer(id).parts = parameter.parts;
+      }
+      return id;
     };
-    bool has_master = parameter.dtype() != DType::f32 && parameter.dtype() != states;
+    bool has_master = needs_master(parameter.dtype(), training.optimizer_states);
     lists.gradients.push_back(
         builder.persistent(gradient_name(name), DType::f32, parameter.dims, Role::gradients));
     lists.parameters.push_back(builder.persistent(
         has_master ? master_name(parameter) : name, has_master ? DType::f32 : parameter.dtype(),
         parameter.dims, has_master ? Role::master_copies : parameter.role, Origin::program));
-    lists.first_moments.push_back(moment(first_moment_name(name)));
-    lists.second_moments.push_back(moment(second_moment_name(name)));
+    lists.first_moments.push_back(moment(first_moment_name(name), formats.first));
+    lists.second_moments.push_back(moment(second_moment_name(name), formats.second));
     if (has_master) {
       lists.copies.push_back(
           builder.persistent(name, parameter.dtype(), parameter.dims, parameter.role, Origin::program));
@@ -85,17 +113,29 @@ bool computes_in_fp16(const Program& program) {
                      [](const Buffer& buffer) { return buffer.format == DType::f16; });
 }
 
+// What the codes of both moments stand for.
+BufferId add_state_maps(Builder& builder) {
+  BufferId id = builder.persistent(kStateMaps, DType::f32, {fixed(2), fixed(kDynamicMapEntries)},
+                                   Role::state_maps, Origin::constant);
+  std::vector<float>& values = builder.program().buffer(id).constant;
+  for (bool is_signed : {true, false}) {
+    DynamicMap map = dynamic_map(is_signed);
+    values.insert(values.end(), map.begin(), map.end());
+  }
+  return id;
+}
+
 }  // namespace
 
 Program build_update(const Program& train, const TrainingSection& training) {
   Builder builder(kUpdatePhase);
-  DType states = training.optimizer_states;
+  OptimizerStates states = training.optimizer_states;
   AdamwAttributes attributes{.beta1 = training.adam_beta1,
                              .beta2 = training.adam_beta2,
                              .epsilon = static_cast<float>(training.adam_epsilon),
                              .max_norm = static_cast<float>(training.max_grad_norm),
                              .weight_decay = {}};
-  UpdateLists lists = make_lists(builder, train, states, attributes, training);
+  UpdateLists lists = make_lists(builder, train, attributes, training);
   BufferId norm = builder.persistent(kGradientNorm, DType::f32, {fixed(1)}, Role::batch);
   builder.append(OpKind::gradient_norm, "gradient_norm", lists.gradients, {norm});
 
@@ -111,14 +151,19 @@ Program build_update(const Program& train, const TrainingSection& training) {
 
   std::vector<BufferId> inputs = std::move(lists.gradients);
   inputs.insert(inputs.end(), {scalars, norm});
-  if (states == DType::bf16) {
+  if (states != OptimizerStates::fp32) {
     inputs.push_back(builder.input(kRoundingRandom, DType::i64, {fixed(2)}));
+  }
+  bool is_8bit = states == OptimizerStates::eight_bits;
+  if (is_8bit) {
+    inputs.push_back(add_state_maps(builder));
   }
   std::vector<BufferId> outputs = std::move(lists.parameters);
   for (const auto* group : {&lists.first_moments, &lists.second_moments, &lists.copies}) {
     outputs.insert(outputs.end(), group->begin(), group->end());
   }
-  builder.append(OpKind::adamw, "adamw", std::move(inputs), std::move(outputs), std::move(attributes));
+  builder.append(is_8bit ? OpKind::adamw_8bit : OpKind::adamw, is_8bit ? "adamw_8bit" : "adamw",
+                 std::move(inputs), std::move(outputs), std::move(attributes));
   Program program = builder.finish();
   verify_with_shapes(program);
   return program;

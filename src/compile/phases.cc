@@ -38,7 +38,8 @@ int64_t staging_bytes(const std::vector<const Program*>& programs) {
       if (buffer.origin == Origin::file) {
         largest = std::max(largest, bytes_of(DType::f32, buffer.max_elements()));
       }
-      if (buffer.format.is_coded()) {  // rows, and the scales of a tensor, become codes at once
+      bool is_coded_weight = buffer.format.is_coded() && buffer.origin == Origin::file;
+      if (is_coded_weight) {  // rows, and the scales of a tensor, become codes at once
         int64_t columns = buffer.dims[1].max;
         widest = std::max({widest, 4 * bytes_of(DType::f32, columns),
                            2 * scale_count(buffer.format, buffer.dims[0].max, columns)});

@@ -1,4 +1,6 @@
 // Ops that treat every element alike: add, dropout, copy, fill.
+#include <algorithm>
+
 #include "ops/rows.h"
 #include "ops/shapes.h"
 
@@ -45,7 +47,14 @@ std::string check_copy(const Program& program, const Op& op) {
 }
 
 std::string check_fill(const Program& program, const Op& op) {
-  return op.inputs.empty() && output_of(program, op, 0) != nullptr ? "" : "has outputs only";
+  if (!op.inputs.empty() || output_of(program, op, 0) == nullptr) {
+    return "has outputs only";
+  }
+  // Bytes of zeros are zeros in every coding: their scales are.
+  bool writes_codes = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                  [&](BufferId id) { return program.buffer(id).format.is_coded(); });
+  bool is_zero = attributes_of<FillAttributes>(op).value == 0.0F;
+  return writes_codes && !is_zero ? "fills codes with another value than 0" : "";
 }
 
 OpCost one_pass(const Program& program, const Op& op) {
@@ -72,7 +81,10 @@ const OpRow kDropoutRow = {.kind = OpKind::dropout,
 const OpRow kCopyRow = {
     .kind = OpKind::copy, .name = "copy", .find_shape_problem = check_copy, .cost = one_pass};
 
-const OpRow kFillRow = {
-    .kind = OpKind::fill, .name = "fill", .find_shape_problem = check_fill, .cost = one_pass};
+const OpRow kFillRow = {.kind = OpKind::fill,
+                        .name = "fill",
+                        .find_shape_problem = check_fill,
+                        .cost = one_pass,
+                        .coded_outputs = true};
 
 }  // namespace snug

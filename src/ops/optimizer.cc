@@ -35,10 +35,10 @@ std::string check_close_step(const Program& program, const Op& op) {
                         {"history", history, {history->dims[0], fixed(kRecordNumbers)}}});
 }
 
-std::string check_adamw(const Program& program, const Op& op) {
+// What both updates have in common.
+std::string check_lists(const Program& program, const Op& op) {
   AdamwPlaces places(attributes_of<AdamwAttributes>(op));
-  bool has_all_inputs = op.inputs.size() > places.norm() && op.inputs.size() <= places.random() + 1;
-  if (!has_all_inputs || op.outputs.size() != places.output_count()) {
+  if (op.inputs.size() <= places.norm() || op.outputs.size() != places.output_count()) {
     return "the lists of parameters, moments and gradients differ in length";
   }
   for (size_t i = 0; i < places.count(); ++i) {
@@ -52,18 +52,42 @@ std::string check_adamw(const Program& program, const Op& op) {
       return problem;
     }
   }
-  const Buffer* random = input_of(program, op, places.random());
-  if (output_of(program, op, places.first_moment(0))->format == DType::bf16 && random == nullptr) {
+  return find_mismatch({{"scalars", input_of(program, op, places.scalars()), {fixed(kScalarNumbers)}},
+                        {"norm", input_of(program, op, places.norm()), {fixed(1)}},
+                        {"random", input_of(program, op, places.random()), {fixed(2)}, true}});
+}
+
+std::string check_adamw(const Program& program, const Op& op) {
+  if (std::string problem = check_lists(program, op); !problem.empty()) {
+    return problem;
+  }
+  AdamwPlaces places(attributes_of<AdamwAttributes>(op));
+  const Format& moments = output_of(program, op, places.first_moment(0))->format;
+  if (moments.is_coded()) {
+    return "moments are codes";
+  }
+  if (moments == DType::bf16 && input_of(program, op, places.random()) == nullptr) {
     return "bf16 moments need random bits";
   }
-  if (random != nullptr) {
-    std::string problem = find_mismatch({{"random", random, {fixed(2)}}});
-    if (!problem.empty()) {
-      return problem;
+  return op.inputs.size() <= places.random() + 1 ? "" : "has more inputs than it knows";
+}
+
+std::string check_adamw_8bit(const Program& program, const Op& op) {
+  if (std::string problem = check_lists(program, op); !problem.empty()) {
+    return problem;
+  }
+  AdamwPlaces places(attributes_of<AdamwAttributes>(op));
+  for (size_t i = 0; i < places.count(); ++i) {
+    const Buffer& first = *output_of(program, op, places.first_moment(i));
+    const Buffer& second = *output_of(program, op, places.second_moment(i));
+    bool is_8bit = first.format == kFirstMoment8bit && second.format == kSecondMoment8bit;
+    if (!is_8bit || first.parts.size() != second.parts.size()) {
+      return "the moments \"" + first.name + "\" and \"" + second.name + "\" are not codes of one kind";
     }
   }
-  return find_mismatch({{"scalars", input_of(program, op, places.scalars()), {fixed(kScalarNumbers)}},
-                        {"norm", input_of(program, op, places.norm()), {fixed(1)}}});
+  return find_mismatch(
+      {{"random", input_of(program, op, places.random()), {fixed(2)}},
+       {"maps", input_of(program, op, places.maps()), {fixed(2), fixed(kDynamicMapEntries)}}});
 }
 
 // The gradients are cleared for the next step.
@@ -116,5 +140,13 @@ const OpRow kAdamwRow = {.kind = OpKind::adamw,
                          .cost = cost_of_update,
                          .input_effect = adamw_input_effect,
                          .output_effect = adamw_output_effect};
+
+const OpRow kAdamw8bitRow = {.kind = OpKind::adamw_8bit,
+                             .name = "adamw_8bit",
+                             .find_shape_problem = check_adamw_8bit,
+                             .cost = cost_of_update,
+                             .input_effect = adamw_input_effect,
+                             .output_effect = adamw_output_effect,
+                             .coded_outputs = true};
 
 }  // namespace snug

@@ -35,5 +35,6 @@ extern const OpRow kScaleLossRow;
 extern const OpRow kGradientNormRow;
 extern const OpRow kCloseStepRow;
 extern const OpRow kAdamwRow;
+extern const OpRow kAdamw8bitRow;
 
 }  // namespace snug

@@ -37,8 +37,10 @@ struct OpRow {
   // those that Op::accumulates says.
   Effect (*input_effect)(const Op&, size_t input) = nullptr;
   Effect (*output_effect)(const Op&, size_t output) = nullptr;
-  // The input whose format may be a coding (base/format.h); all other operands are plain.
+  // The input whose format may be a coding (base/format.h); all other inputs are plain.
   std::optional<size_t> coded_input = std::nullopt;
+  // Whether outputs may be codings.
+  bool coded_outputs = false;
 };
 
 const OpRow& row_of(OpKind kind);

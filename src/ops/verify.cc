@@ -72,7 +72,7 @@ class Verifier {
       if (!in_range(id)) {
         return fmt::format("output {} is no buffer", id);
       }
-      if (program_.buffer(id).format.is_coded()) {
+      if (program_.buffer(id).format.is_coded() && !row_of(op.kind).coded_outputs) {
         return takes_no_codes(id);
       }
       Effect effect = effect_on_output(op, i);

@@ -21,12 +21,13 @@ int64_t padded_bytes(const Buffer& buffer) {
   return align_up(buffer.max_bytes());
 }
 
-// A weight of codes shows in three rows of the report; its padding goes with the codes.
+// A buffer of codes shows in several rows of the report; its padding goes with the codes.
 void add_to_rows(const Buffer& buffer, std::array<int64_t, kRoleCount>& role_bytes) {
   int64_t bytes = padded_bytes(buffer);
   if (buffer.format.is_coded()) {
     CodeLayout layout = code_layout(buffer);
-    role_bytes[static_cast<size_t>(Role::weight_scales)] += layout.scale_bytes;
+    Role scales = buffer.role == Role::optimizer_states ? Role::state_scales : Role::weight_scales;
+    role_bytes[static_cast<size_t>(scales)] += layout.scale_bytes;
     role_bytes[static_cast<size_t>(Role::weight_maps)] += layout.map_bytes;
     bytes -= layout.scale_bytes + layout.map_bytes;
   }

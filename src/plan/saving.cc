@@ -73,7 +73,8 @@ std::vector<const Buffer*> state_buffers(const Plan& plan) {
   std::vector<const Buffer*> buffers;
   for (const Buffer& buffer : plan.phase(kUpdatePhase).program.buffers) {
     bool is_scratch = buffer.role == Role::gradients || buffer.role == Role::batch;
-    if (buffer.lifetime == Lifetime::persistent && !is_scratch) {
+    bool is_known = is_scratch || buffer.origin == Origin::constant;
+    if (buffer.lifetime == Lifetime::persistent && !is_known) {
       buffers.push_back(&buffer);
     }
   }

@@ -21,7 +21,9 @@ enum class Role : uint8_t {
   frozen_adapters,  // of earlier stages
   master_copies,    // fp32, of trainable weights that compute in 16 bits
   gradients,
-  optimizer_states,
+  optimizer_states,        // plain, or the codes of those that are coded
+  state_scales,            // of codes
+  state_maps,              // the values that codes stand for, once for all
   kept_activations,        // written in the forward pass, read in the backward pass
   recomputed_activations,  // written again during the backward pass
   activations,             // live for a few ops only
@@ -31,7 +33,7 @@ enum class Role : uint8_t {
   kv_cache,
   driver_context,
 };
-inline constexpr int kRoleCount = 16;
+inline constexpr int kRoleCount = 18;
 std::string_view name_of(Role role);
 
 // Which memory a buffer lives in. Each has one arena.

@@ -25,9 +25,9 @@ BufferId Builder::weight(std::string name, DType dtype, Dims dims, std::vector<T
   return id;
 }
 
-BufferId Builder::persistent(std::string name, DType dtype, Dims dims, Role role, Origin origin) {
+BufferId Builder::persistent(std::string name, Format format, Dims dims, Role role, Origin origin) {
   return program_.add_buffer({.name = std::move(name),
-                              .format = dtype,
+                              .format = format,
                               .dims = std::move(dims),
                               .role = role,
                               .lifetime = Lifetime::persistent,

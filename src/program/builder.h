@@ -20,7 +20,7 @@ class Builder {
   // A persistent weight; asking this builder for the same name again returns the same buffer.
   BufferId weight(std::string name, DType dtype, Dims dims, std::vector<TensorPart> parts);
   // What a run carries from program to program; it begins with zeros unless another origin is given.
-  BufferId persistent(std::string name, DType dtype, Dims dims, Role role, Origin origin = Origin::zero);
+  BufferId persistent(std::string name, Format format, Dims dims, Role role, Origin origin = Origin::zero);
   BufferId temporary(std::string name, DType dtype, Dims dims, Role role = Role::activations);
 
   // The input that says which elements of x a dropout drops: seed, step, first token

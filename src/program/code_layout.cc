@@ -23,15 +23,21 @@ class Places {
   int64_t end_ = 0;
 };
 
+constexpr int64_t kFloat = size_of(DType::f32);
+
+int64_t elements_bytes(const Format& format, bool plain, int64_t elements) {
+  return plain ? elements * kFloat : (elements * code_bits(format.coding) + 7) / 8;
+}
+
 }  // namespace
 
 CodeLayout code_layout(const Buffer& buffer) {
-  SNUG_CHECK(buffer.format.is_coded() && buffer.dims.size() == 2, buffer.name + " holds no codes");
+  SNUG_CHECK(buffer.format.is_coded() && buffer.dims.size() <= 2, buffer.name + " holds no codes");
   SNUG_CHECK(buffer.parts.size() <= kMaxCodedParts, buffer.name + " has too many parts");
   const Format& format = buffer.format;
   CodeLayout layout;
   layout.format = format;
-  layout.columns = buffer.dims[1].max;
+  layout.columns = buffer.dims.size() == 2 ? buffer.dims[1].max : 1;
   for (const TensorPart& part : buffer.parts) {
     layout.parts[static_cast<size_t>(layout.part_count++)] = {.row_begin = part.row_begin, .rows = part.rows};
   }
@@ -40,14 +46,15 @@ CodeLayout code_layout(const Buffer& buffer) {
     layout.parts[0].rows = buffer.dims[0].max;
   }
   auto used = std::span(layout.parts).first(static_cast<size_t>(layout.part_count));
-  constexpr int64_t kFloat = size_of(DType::f32);
   Places places;
   for (CodedPart& part : used) {
-    part.codes = places.take((part.rows * layout.columns * code_bits(format.coding) + 7) / 8);
+    int64_t elements = part.rows * layout.columns;
+    part.plain = is_dynamic(format.coding) && elements < kSmallestDynamicTensor;
+    part.codes = places.take(elements_bytes(format, part.plain, elements));
   }
   layout.code_bytes = places.end();
   for (CodedPart& part : used) {
-    int64_t count = scale_count(format, part.rows, layout.columns);
+    int64_t count = part.plain ? 0 : scale_count(format, part.rows, layout.columns);
     part.scales = places.take(format.nested ? count : count * kFloat);
   }
   for (CodedPart& part : used) {

@@ -1,4 +1,4 @@
-// Where codes, scales and maps lie within a weight whose format is a coding.
+// Where codes, scales and maps lie within a buffer whose format is a coding.
 //
 // Every tensor of the file (TensorPart) is coded on its own: blocks begin at its first element and run on
 // across its rows, so that a tensor has the same codes in every buffer. In the buffer stand behind each
@@ -8,6 +8,9 @@
 //   scales         fp32, one a block (int8: a row); nested: one byte a block
 //   nested scales  fp32, one for kNestedBlock scales; and the fp32 that is added to all scales of the part
 //   maps           fp32: the value of each code; nested: the value of each code of a scale
+//
+// Moments in 8 bits (dynamic codings) follow the tensors of their parameter in the same way. A part of fewer
+// than kSmallestDynamicTensor elements has fp32 values in place of codes and no scales.
 #pragma once
 
 #include <array>
@@ -24,6 +27,7 @@ inline constexpr int kMaxCodedParts = 4;
 struct CodedPart {
   int64_t row_begin = 0;
   int64_t rows = 0;
+  bool plain = false;  // fp32 values stand where codes would
   int64_t codes = 0;
   int64_t scales = 0;
   int64_t nested_scales = 0;
@@ -38,7 +42,7 @@ struct CodeLayout {
   int64_t columns = 0;
   int part_count = 0;
   std::array<CodedPart, kMaxCodedParts> parts{};
-  int64_t code_bytes = 0;
+  int64_t code_bytes = 0;   // plain parts included
   int64_t scale_bytes = 0;  // nested ones and offsets included
   int64_t map_bytes = 0;
 

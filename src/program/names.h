@@ -32,6 +32,7 @@ inline constexpr const char* kSourceRandom = "source_random";
 
 // An update: what the host gives it, and what steps leave behind (program/step_clock.h).
 inline constexpr const char* kLearningRates = "learning_rates";
+inline constexpr const char* kStateMaps = "optimizer.state_maps";
 inline constexpr const char* kRoundingRandom = "rounding_random";  // seed, step
 inline constexpr const char* kClock = "step.clock";
 inline constexpr const char* kHistory = "step.history";

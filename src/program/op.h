@@ -49,11 +49,14 @@ enum class OpKind : uint8_t {
   gradient_norm,              // gradients... -> norm[1]
   close_step,                 // learning_rates[steps], norm[1] -> clock[4], scalars[4], loss_sum[1] = 0,
                               //   history[steps,3]: one row is written
-  adamw,  // gradients (n), scalars[4], norm[1], random[2]? = seed, step -> parameters (n),
-          //   first moments (n), second moments (n), compute copies (n)?; the
-          //   gradients are cleared
+  adamw,       // gradients (n), scalars[4], norm[1], random[2]? = seed, step -> parameters (n),
+               //   first moments (n), second moments (n), compute copies (n)?; the
+               //   gradients are cleared
+  adamw_8bit,  // gradients (n), scalars[4], norm[1], random[2] = seed, step, maps[2,256] -> parameters (n),
+               //   first moments (n) and second moments (n), both codes, compute copies (n)?; the gradients
+               //   are cleared
 };
-inline constexpr int kOpKindCount = static_cast<int>(OpKind::adamw) + 1;
+inline constexpr int kOpKindCount = static_cast<int>(OpKind::adamw_8bit) + 1;
 
 // Attributes: the numbers that an op needs beyond its buffers. One struct per family of kinds.
 struct NormAttributes {

@@ -33,7 +33,7 @@ struct CloseStepOutput {
   enum : size_t { clock, scalars, loss_sum, history };
 };
 
-// adamw's operands are lists: parameter i has gradient i, moments i and copy i.
+// The operands of adamw and adamw_8bit are lists: parameter i has gradient i, moments i and copy i.
 class AdamwPlaces {
  public:
   explicit AdamwPlaces(const AdamwAttributes& attributes)
@@ -43,7 +43,8 @@ class AdamwPlaces {
   size_t gradient(size_t i) const { return i; }
   size_t scalars() const { return count_; }
   size_t norm() const { return count_ + 1; }
-  size_t random() const { return count_ + 2; }  // of moments that are rounded by chance, else absent
+  size_t random() const { return count_ + 2; }  // of what is rounded by chance, else absent
+  size_t maps() const { return count_ + 3; }    // of adamw_8bit: those of first moments, then of second ones
   // Outputs.
   size_t parameter(size_t i) const { return i; }
   size_t first_moment(size_t i) const { return count_ + i; }

@@ -9,22 +9,13 @@
 namespace snug {
 
 std::string_view name_of(Role role) {
-  static constexpr std::array<std::string_view, kRoleCount> kNames = {"base weights",
-                                                                      "weight scales",
-                                                                      "weight maps",
-                                                                      "adapters",
-                                                                      "frozen adapters",
-                                                                      "fp32 master copies",
-                                                                      "gradients",
-                                                                      "optimizer states",
-                                                                      "kept activations",
-                                                                      "recomputed activations",
-                                                                      "activations",
-                                                                      "workspace",
-                                                                      "batch",
-                                                                      "staging",
-                                                                      "kv-cache",
-                                                                      "driver context"};
+  static constexpr std::array<std::string_view, kRoleCount> kNames = {
+      "base weights", "weight scales",    "weight maps",
+      "adapters",     "frozen adapters",  "fp32 master copies",
+      "gradients",    "optimizer states", "state scales",
+      "state maps",   "kept activations", "recomputed activations",
+      "activations",  "workspace",        "batch",
+      "staging",      "kv-cache",         "driver context"};
   return kNames[static_cast<size_t>(role)];
 }
 

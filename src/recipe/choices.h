@@ -84,9 +84,14 @@ inline constexpr std::array<Choice<SaveStrategy>, 5> kSaveStrategies = {{
     {"minutes", SaveStrategy::minutes},
 }};
 
-inline constexpr std::array<Choice<DType>, 2> kOptimizerStates = {{
-    {"fp32", DType::f32},
-    {"bf16", DType::bf16},
+inline constexpr std::array<Choice<Optimizer>, 1> kOptimizers = {{
+    {"adamw", Optimizer::adamw},
+}};
+
+inline constexpr std::array<Choice<OptimizerStates>, 3> kOptimizerStates = {{
+    {"fp32", OptimizerStates::fp32},
+    {"bf16", OptimizerStates::bf16},
+    {"8bit", OptimizerStates::eight_bits},
 }};
 
 inline constexpr std::array<Choice<Recompute>, 3> kRecomputePolicies = {{
@@ -134,6 +139,12 @@ constexpr std::string_view name_of(Schedule schedule) {
 }
 constexpr std::string_view name_of(SaveStrategy strategy) {
   return choice_name(kSaveStrategies, strategy);
+}
+constexpr std::string_view name_of(Optimizer optimizer) {
+  return choice_name(kOptimizers, optimizer);
+}
+constexpr std::string_view name_of(OptimizerStates states) {
+  return choice_name(kOptimizerStates, states);
 }
 constexpr std::string_view name_of(Recompute policy) {
   return choice_name(kRecomputePolicies, policy);

@@ -40,7 +40,8 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "not needed: weights are streamed into their place through one small buffer"},
     {"offload_folder activation_offloading offload_embedding offload_optimizer offload_param "
      "optimizer_offload",
-     "not there: offloading; memory.recompute saves activations, training.optimizer_states: bf16 halves the "
+     "not there: offloading; memory.recompute saves activations, training.optimizer_states: 8bit quarters "
+     "the "
      "states"},
     {"attn_implementation use_flash_attention_2 flash_attention flash_attn xformers_attention sdp_attention "
      "use_kernels",
@@ -144,8 +145,9 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
     {"beta1", "write training.adam_beta1"},
     {"beta2", "write training.adam_beta2"},
     {"eps", "write training.adam_epsilon"},
-    {"optim optimizer optim_args optim_target_modules",
-     "the optimizer is AdamW; its settings are training.adam_beta1 and its neighbours"},
+    {"optimizer", "write training.optim"},
+    {"optim_args optim_target_modules",
+     "not needed: the settings of the optimizer are training.adam_beta1 and its neighbours"},
     {"grad_clip gradient_clipping", "write training.max_grad_norm"},
     {"neftune_noise_alpha label_smoothing_factor loss_type router_aux_loss_coef",
      "not there: the loss is the cross-entropy of the targets"},
@@ -202,6 +204,29 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "not there: uploads; output_dir is a folder that PEFT and transformers read"},
 });
 
+// Values of training.optim elsewhere.
+constexpr auto kForeignOptimizers = std::to_array<ForeignNames>({
+    {"adamw_torch adamw_torch_fused adamw_hf adamw_apex_fused adamw_torch_xla adamw_torch_npu_fused "
+     "adamw_anyprecision adam",
+     "write adamw, which is one fused pass here"},
+    {"paged_adamw paged_adamw_32bit",
+     "write adamw: nothing needs paging, as the plan counts every byte before the run"},
+    {"adamw_bnb_8bit adamw_8bit",
+     "write adamw, and training.optimizer_states: 8bit, which is bitsandbytes' 8-bit AdamW"},
+    {"paged_adamw_8bit",
+     "write adamw, and training.optimizer_states: 8bit, which is bitsandbytes' 8-bit AdamW; nothing needs "
+     "paging, as the plan counts every byte before the run"},
+    {"adamw_torch_4bit adamw_torch_8bit",
+     "write adamw, and training.optimizer_states: 8bit, the smallest states that there are here"},
+    {"sgd adagrad rmsprop rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit lion lion_8bit lion_32bit "
+     "paged_lion "
+     "paged_lion_8bit paged_lion_32bit ademamix ademamix_8bit paged_ademamix_32bit paged_ademamix_8bit lomo "
+     "adalomo grokadamw schedule_free_adamw schedule_free_radam schedule_free_sgd galore_adamw "
+     "galore_adamw_8bit galore_adamw_layerwise apollo_adamw apollo_adamw_layerwise stable_adamw muon shampoo "
+     "soap came",
+     "not there: AdamW is"},
+});
+
 // Whether `names` has `name` between its blanks.
 bool has_name(std::string_view names, std::string_view name) {
   for (size_t begin = 0; begin < names.size();) {
@@ -214,6 +239,12 @@ bool has_name(std::string_view names, std::string_view name) {
   return false;
 }
 
+std::string_view advice_in(std::span<const ForeignNames> rows, std::string_view name) {
+  auto row = std::find_if(rows.begin(), rows.end(),
+                          [&](const ForeignNames& foreign) { return has_name(foreign.names, name); });
+  return row == rows.end() ? std::string_view() : row->advice;
+}
+
 }  // namespace
 
 std::span<const ForeignNames> foreign_names() {
@@ -221,9 +252,11 @@ std::span<const ForeignNames> foreign_names() {
 }
 
 std::string_view foreign_advice(std::string_view name) {
-  const auto* row = std::find_if(kForeignNames.begin(), kForeignNames.end(),
-                                 [&](const ForeignNames& foreign) { return has_name(foreign.names, name); });
-  return row == kForeignNames.end() ? std::string_view() : row->advice;
+  return advice_in(kForeignNames, name);
+}
+
+std::string_view foreign_optimizer_advice(std::string_view name) {
+  return advice_in(kForeignOptimizers, name);
 }
 
 }  // namespace snug

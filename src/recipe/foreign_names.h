@@ -14,6 +14,9 @@ struct ForeignNames {
 
 std::span<const ForeignNames> foreign_names();
 
+// What to write for a value that other tools give training.optim; "" for one that nobody knows.
+std::string_view foreign_optimizer_advice(std::string_view name);
+
 // "" for a name that is nobody's.
 std::string_view foreign_advice(std::string_view name);
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "recipe/choices.h"
+#include "recipe/foreign_names.h"
 #include "recipe/key_types.h"
 #include "recipe/scheduler_kwargs.h"
 
@@ -225,6 +226,21 @@ void add_training_length(std::vector<RecipeKey>& keys) {
       "of it gives the same result to rounding."));
 }
 
+// Other tools name the format of the states with the optimizer.
+RecipeKey optimizer_key() {
+  RecipeKey key = choice_key(
+      "training.optim", kOptimizers, [](auto& recipe) -> auto& { return recipe.training.optim; },
+      "The optimizer. The format of what it keeps is `optimizer_states`.");
+  key.read = [read = key.read](const YamlNode& node, Recipe& recipe) {
+    std::optional<BadValue> bad = read(node, recipe);
+    if (bad && node.value->kind == YamlValue::Kind::scalar) {
+      bad->remedy = foreign_optimizer_advice(node.value->text);
+    }
+    return bad;
+  };
+  return key;
+}
+
 void add_training(std::vector<RecipeKey>& keys) {
   add_training_length(keys);
   keys.push_back(number_key(
@@ -249,6 +265,7 @@ void add_training(std::vector<RecipeKey>& keys) {
   keys.push_back(number_key(
       "training.warmup_ratio", kZeroToOne, [](auto& recipe) -> auto& { return recipe.training.warmup_ratio; },
       "0.03", "The same as a share of all steps; used where warmup_steps is 0."));
+  keys.push_back(optimizer_key());
   keys.push_back(number_key(
       "training.weight_decay", kAtLeastZero,
       [](auto& recipe) -> auto& { return recipe.training.weight_decay; }, "0.01", "Decoupled weight decay."));
@@ -317,7 +334,9 @@ void add_training(std::vector<RecipeKey>& keys) {
       "training.optimizer_states", kOptimizerStates,
       [](auto& recipe) -> auto& { return recipe.training.optimizer_states; },
       "Format of AdamW's two moments. `bf16` also leaves out the fp32 master copy of weights that are bf16, "
-      "and rounds stochastically: 6 bytes a trained parameter beside the gradient instead of 14."));
+      "and rounds stochastically: 6 bytes a trained parameter beside the gradient instead of 14. `8bit` is "
+      "bitsandbytes' block-wise 8-bit AdamW, also without that copy: 4 bytes; tensors of less than 4096 "
+      "elements keep fp32 moments."));
 }
 
 // Followed before any other key is read (parse.cc), and written out when a recipe is saved.

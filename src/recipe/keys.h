@@ -21,6 +21,7 @@ struct BadValue {
   YamlNode where;
   std::optional<size_t> element;  // of a list
   std::string did_you_mean;       // "" for nothing near
+  std::string remedy = {};        // what to write, for what other tools know; in place of what is expected
 };
 
 struct RecipeKey {

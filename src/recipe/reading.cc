@@ -36,6 +36,11 @@ void read_key(const RecipeKey& key, const YamlNode& name, const YamlNode& value,
   if (!bad) {
     return;
   }
+  if (!bad->remedy.empty()) {
+    reading.refuse(source.at(visible(name, bad->where)),
+                   fmt::format("{} is {}: {}", key.name, describe(bad->where), bad->remedy));
+    return;
+  }
   std::string element = bad->element ? fmt::format("[{}]", *bad->element) : "";
   std::string example = key.example.empty() ? "" : fmt::format(", e.g. {}", key.example);
   std::string hint =

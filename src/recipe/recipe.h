@@ -110,6 +110,16 @@ enum class Schedule {
 // When a run leaves a checkpoint behind.
 enum class SaveStrategy { no, steps, epoch, best, minutes };
 
+enum class Optimizer { adamw };
+
+// The format of the optimizer's moments. Without fp32 ones, bf16 parameters have no fp32 master and are
+// rounded stochastically.
+enum class OptimizerStates {
+  fp32,
+  bf16,        // rounded stochastically
+  eight_bits,  // codes in blocks (backend/adamw_8bit_formula.h)
+};
+
 struct TrainingSection {
   double num_train_epochs = 3;
   int64_t max_steps = -1;                             // more than 0 overrides num_train_epochs
@@ -121,6 +131,7 @@ struct TrainingSection {
   std::map<std::string, double, std::less<>> lr_scheduler_kwargs;  // recipe/scheduler_kwargs.h
   int64_t warmup_steps = 0;
   double warmup_ratio = 0;  // used where warmup_steps is 0
+  Optimizer optim = Optimizer::adamw;
   double weight_decay = 0;
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
@@ -138,8 +149,7 @@ struct TrainingSection {
   bool greater_is_better = false;
   int64_t early_stopping_patience = 0;  // evaluations in a row that are no better; 0: no limit
   double early_stopping_threshold = 0;  // what counts as better
-  // bf16: both moments are bf16, and bf16 parameters have no fp32 master; all rounded stochastically.
-  DType optimizer_states = DType::f32;
+  OptimizerStates optimizer_states = OptimizerStates::fp32;
 };
 
 enum class Recompute { none, selective, full };

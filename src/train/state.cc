@@ -6,7 +6,11 @@
 namespace snug {
 namespace {
 
+// Codes are stored as the bytes that they are, with their scales.
 std::vector<int64_t> shape_of(const Buffer& buffer) {
+  if (buffer.format.is_coded()) {
+    return {buffer.max_bytes()};
+  }
   std::vector<int64_t> shape;
   for (const Dim& dim : buffer.dims) {
     shape.push_back(dim.max);
@@ -21,11 +25,12 @@ std::vector<StoredTensor> state_tensors(const Plan& plan, StateScope scope) {
   for (const Buffer* buffer : state_buffers(plan)) {
     bool in_model_files = scope == StateScope::beside_model_files && buffer->role == Role::base_weights;
     if (!in_model_files) {
+      bool is_coded = buffer->format.is_coded();
       tensors.push_back({.name = buffer->name,
                          .buffer = buffer->name,
-                         .dtype = buffer->dtype(),
+                         .dtype = is_coded ? DType::u8 : buffer->dtype(),
                          .shape = shape_of(*buffer),
-                         .elements = buffer->max_elements()});
+                         .elements = is_coded ? buffer->max_bytes() : buffer->max_elements()});
     }
   }
   return tensors;

@@ -57,6 +57,25 @@ TEST(PlanCases, FlanT5IsToldOfBf16States) {
   }
 }
 
+// 8-bit states make it fit with less recomputation, and the plan counts them tensor by tensor: norms and
+// biases of positions are too small for codes.
+TEST(PlanCases, FlanT5IsToldOf8bitStates) {
+  Json found = find_opt_in(plan_of("case2_t5_full.yml"), "training.optimizer_states=8bit");
+  expect_fits("case2_t5_full.yml", found);
+  EXPECT_NE(found["changes"][0].get<std::string>().find("8 bits"), std::string::npos);
+  Json plan =
+      json_output(run_snug({"plan", source_path("tests/goldens/plans/cases/case2_t5_full.yml"), "--device",
+                            "cuda", "--json", "--set", "training.optimizer_states=8bit"}));
+  constexpr int64_t kParameters = 2'849'757'184;
+  constexpr int64_t kSmall = 122 * 2048 + 2 * 32 * 32;  // 122 norms, and a table of biases in either stack
+  constexpr int64_t kCoded = kParameters - kSmall;
+  constexpr int64_t kClock = 256;  // padded
+  EXPECT_EQ(plan["roles"]["optimizer states"], 2 * kCoded + 8 * kSmall + kClock);
+  EXPECT_EQ(plan["roles"]["state scales"], 2 * kCoded / 256 * 4);
+  EXPECT_EQ(plan["roles"]["state maps"], 2 * 256 * 4);
+  EXPECT_FALSE(plan["roles"].contains("fp32 master copies"));
+}
+
 // Case 4: 27.6 GB of fp32 weights never fit; bf16 does. The recipe does not evaluate, so no phase does.
 TEST(PlanCases, DeepSeekIsToldOfBf16) {
   Json plan = plan_of("case4_deepseek_lora.yml");

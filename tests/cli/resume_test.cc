@@ -121,6 +121,14 @@ INSTANTIATE_TEST_SUITE_P(Experiments, Killed,
                                                      "training.learning_rate=1e-4"}}),
                          experiment_name);
 
+// Codes, scales and the random bits of rounding go on as well.
+INSTANTIATE_TEST_SUITE_P(SmallStates, Killed,
+                         testing::Values(Experiment{
+                             "full_8bit_states",
+                             2,
+                             {"lora=null", "training.optimizer_states=8bit", "training.learning_rate=1e-4"}}),
+                         experiment_name);
+
 INSTANTIATE_TEST_SUITE_P(
     SlowExperiments, Killed,
     testing::Values(

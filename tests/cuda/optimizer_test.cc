@@ -4,6 +4,7 @@
 
 #include "cuda/on_both.h"
 #include "support/bf16_update.h"
+#include "support/update_8bit.h"
 
 namespace snug {
 namespace {
@@ -22,6 +23,10 @@ class Card : public CardRunner {
   void set_ints(const std::string& name, const std::vector<int64_t>& values) {
     set_bytes(name, values.data(), static_cast<int64_t>(values.size() * sizeof(int64_t)));
   }
+  using CardRunner::set_bytes;
+  void set_bytes(const std::string& name, const std::vector<std::byte>& raw) {
+    set_bytes(name, raw.data(), static_cast<int64_t>(raw.size()));
+  }
 
  private:
   Program program_;
@@ -38,6 +43,10 @@ struct Pair {
   void set_ints(const std::string& name, const std::vector<int64_t>& values) {
     cpu.set_ints(name, values);
     card.set_ints(name, values);
+  }
+  void set_bytes(const std::string& name, const std::vector<std::byte>& raw) {
+    cpu.set_bytes(name, raw);
+    card.set_bytes(name, raw);
   }
   void set_double(const std::string& name, double value) { set_doubles(name, {value}); }
   void set_doubles(const std::string& name, const std::vector<double>& values) {
@@ -105,6 +114,63 @@ TEST(CudaUpdate, Fp16CopiesAreTheRoundedMaster) {
   for (const char* name : {"p0", "p1", "m1", "v1"}) {
     EXPECT_EQ(card.get(name), cpu.get(name)) << name;
   }
+  EXPECT_EQ(card.get("c0"), rounded_to(card.get("p0"), DType::f16));
+  EXPECT_EQ(card.get("c1"), rounded_to(card.get("p1"), DType::f16));
+}
+
+// Tensors of all kinds of sizes: aligned and not, with whole blocks and without, codes and fp32 moments, and
+// more than one launch takes.
+std::vector<UpdatedTensors> many_8bit_tensors() {
+  std::vector<UpdatedTensors> tensors = {
+      {1, {1}}, {64, {640, 64, 64}, 0.1F}, {37, {130, 20, 171}, 0.1F}, {1, {4096}}, {3, {7000}, 0.01F}};
+  for (int64_t i = 0; i < 400; ++i) {
+    tensors.push_back({1, {1 + i % 37}});
+  }
+  return tensors;
+}
+
+TEST(CudaUpdate, EightBitsAreTheCpusToTheBit) {
+  SKIP_WITHOUT_CARD();
+  std::vector<UpdatedTensors> tensors = many_8bit_tensors();
+  for (DType parameters : {DType::bf16, DType::f32}) {
+    Program program = update_8bit_program(tensors, parameters);
+    Pair pair(program);
+    begin_8bit_update(pair, program);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      pair.set("p" + std::to_string(i), random_values(tensors[i].elements(), i));
+    }
+    for (int step = 1; step <= 4; ++step) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        pair.set("g" + std::to_string(i),
+                 random_values(tensors[i].elements(), 1000 * static_cast<size_t>(step) + i));
+      }
+      pair.set("norm", {step == 3 ? std::numeric_limits<float>::infinity() : 2.0F});
+      pair.set("scalars", reference_scalars(step));
+      pair.set_ints("random", {42, step});
+      pair.run();
+    }
+    for (size_t i = 0; i < tensors.size(); i += 1 + i / 8) {
+      for (const char* stem : {"p", "m", "v", "g"}) {
+        std::string name = stem + std::to_string(i);
+        EXPECT_EQ(pair.card.bytes(name), pair.cpu.bytes(name)) << name;
+      }
+    }
+  }
+}
+
+TEST(CudaUpdate, EightBitsWithFp16Copies) {
+  SKIP_WITHOUT_CARD();
+  const std::vector<UpdatedTensors> tensors = {{1, {5}}, {13, {700, 300}}};
+  Program program = update_8bit_program(tensors, DType::f32, DType::f16);
+  Card card(program);
+  begin_8bit_update(card, program);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    card.set("p" + std::to_string(i), random_values(tensors[i].elements(), i));
+    card.set("g" + std::to_string(i), random_values(tensors[i].elements(), 10 + i));
+  }
+  card.set("scalars", reference_scalars(1));
+  card.run({});
+  EXPECT_NE(card.get("p1"), random_values(tensors[1].elements(), 1));
   EXPECT_EQ(card.get("c0"), rounded_to(card.get("p0"), DType::f16));
   EXPECT_EQ(card.get("c1"), rounded_to(card.get("p1"), DType::f16));
 }

@@ -74,7 +74,7 @@ TEST(Fit, WhatChangesNumericsIsOptIn) {
   ModelSpec spec = small_llama();
   // Room for weights and gradients, and for bf16 moments, but not for fp32 ones.
   Recipe narrow = recipe;
-  narrow.training.optimizer_states = DType::bf16;
+  narrow.training.optimizer_states = OptimizerStates::bf16;
   narrow.memory.recompute = {Recompute::full};
   recipe.memory.limit_bytes = plan_training(narrow, spec, backend).peak_bytes();
   Alternatives alternatives = find_alternatives(recipe, spec, backend);

@@ -30,18 +30,18 @@ int64_t host_bytes(const Plan& plan) {
 struct Kept {
   const char* name;
   DType dtype;
-  DType states;
+  OptimizerStates states;
   bool lora;
   int64_t snapshot;    // bytes a trained parameter
   int64_t checkpoint;  // likewise; of adapters also the file for PEFT, with the widest values there are
 };
 
 TEST(Saving, IsSoManyBytesAParameter) {
-  for (const Kept& kept : {Kept{"fp32", DType::f32, DType::f32, false, 12, 12},
-                           Kept{"bf16", DType::bf16, DType::f32, false, 14, 14},
-                           Kept{"bf16 states", DType::bf16, DType::bf16, false, 6, 6},
-                           Kept{"adapters", DType::bf16, DType::f32, true, 14, 18},
-                           Kept{"adapters, bf16 states", DType::bf16, DType::bf16, true, 6, 8}}) {
+  for (const Kept& kept : {Kept{"fp32", DType::f32, OptimizerStates::fp32, false, 12, 12},
+                           Kept{"bf16", DType::bf16, OptimizerStates::fp32, false, 14, 14},
+                           Kept{"bf16 states", DType::bf16, OptimizerStates::bf16, false, 6, 6},
+                           Kept{"adapters", DType::bf16, OptimizerStates::fp32, true, 14, 18},
+                           Kept{"adapters, bf16 states", DType::bf16, OptimizerStates::bf16, true, 6, 8}}) {
     Recipe recipe = small_recipe();
     recipe.model.dtype = kept.dtype;
     recipe.training.optimizer_states = kept.states;

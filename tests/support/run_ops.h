@@ -84,6 +84,11 @@ class OpRunner {
     std::copy(bytes.begin(), bytes.end(), memory_of(name));
   }
 
+  std::vector<std::byte> bytes(const std::string& name) const {
+    const std::byte* data = memory_of(name);
+    return {data, data + program_.buffer(id_of(name)).max_bytes()};
+  }
+
   void set_double(const std::string& name, double value) { set_doubles(name, {value}); }
   void set_doubles(const std::string& name, const std::vector<double>& values) {
     std::memcpy(memory_of(name), values.data(), values.size() * sizeof(double));

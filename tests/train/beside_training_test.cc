@@ -15,6 +15,7 @@
 #include "io/safetensors.h"
 #include "model/locate.h"
 #include "plan/training.h"
+#include "recipe/choices.h"
 #include "support/reference_case.h"
 #include "support/temporary_folder.h"
 #include "train/checkpoint.h"
@@ -207,7 +208,7 @@ TEST_F(BesideTraining, TrainingGoesOn) {
 }
 
 TEST_F(BesideTraining, AdaptersAreTheSameToo) {
-  for (DType states : {DType::f32, DType::bf16}) {
+  for (OptimizerStates states : {OptimizerStates::fp32, OptimizerStates::bf16, OptimizerStates::eight_bits}) {
     Recipe both = recipe(std::string("run_") + std::string(name_of(states)));
     both.model.dtype = DType::bf16;
     both.training.optimizer_states = states;

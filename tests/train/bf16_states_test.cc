@@ -3,6 +3,7 @@
 
 #include "data/batches/synthetic.h"
 #include "program/step_clock.h"
+#include "recipe/choices.h"
 #include "support/temporary_folder.h"
 #include "support/train_fixture.h"
 #include "train/adapter_files.h"
@@ -10,7 +11,7 @@
 namespace snug {
 namespace {
 
-Recipe recipe_with(DType dtype, DType states, bool lora = false) {
+Recipe recipe_with(DType dtype, OptimizerStates states, bool lora = false) {
   Recipe recipe = reference_recipe(reference_folder("gqa_untied"));
   recipe.model.dtype = dtype;
   recipe.training.optimizer_states = states;
@@ -36,17 +37,17 @@ int64_t bytes_of(const Plan& plan, Role role, bool trained) {
 TEST(Bf16States, TheBytesOfAParameter) {
   struct Case {
     DType dtype;
-    DType states;
+    OptimizerStates states;
     int64_t weight_bytes;
     int64_t master_bytes;
     int64_t state_bytes;
   };
-  const Case cases[] = {{DType::f32, DType::f32, 4, 0, 8},
-                        {DType::f32, DType::bf16, 4, 0, 4},
-                        {DType::bf16, DType::f32, 2, 4, 8},
-                        {DType::bf16, DType::bf16, 2, 0, 4},
-                        {DType::f16, DType::f32, 2, 4, 8},
-                        {DType::f16, DType::bf16, 2, 4, 4}};  // fp16 cannot go without its master
+  const Case cases[] = {{DType::f32, OptimizerStates::fp32, 4, 0, 8},
+                        {DType::f32, OptimizerStates::bf16, 4, 0, 4},
+                        {DType::bf16, OptimizerStates::fp32, 2, 4, 8},
+                        {DType::bf16, OptimizerStates::bf16, 2, 0, 4},
+                        {DType::f16, OptimizerStates::fp32, 2, 4, 8},
+                        {DType::f16, OptimizerStates::bf16, 2, 4, 4}};  // fp16 cannot go without its master
   for (const Case& one : cases) {
     for (bool lora : {false, true}) {
       Recipe recipe = recipe_with(one.dtype, one.states, lora);
@@ -80,18 +81,18 @@ std::vector<double> losses(const Recipe& recipe, int64_t steps) {
 
 TEST(Bf16States, LearnsWhatFp32StatesLearn) {
   for (bool lora : {false, true}) {
-    std::vector<double> exact = losses(recipe_with(DType::f32, DType::f32, lora), 60);
+    std::vector<double> exact = losses(recipe_with(DType::f32, OptimizerStates::fp32, lora), 60);
     ASSERT_LT(exact.back(), exact.front() - 0.3);
     double learned = exact.front() - exact.back();
     for (DType dtype : {DType::f32, DType::bf16}) {
-      std::vector<double> rounded = losses(recipe_with(dtype, DType::bf16, lora), 60);
+      std::vector<double> rounded = losses(recipe_with(dtype, OptimizerStates::bf16, lora), 60);
       EXPECT_NEAR(rounded.front() - rounded.back(), learned, 0.1 * learned) << name_of(dtype) << lora;
     }
   }
 }
 
 TEST(Bf16States, RecomputationAndRunningAgainChangeNoBit) {
-  Recipe recipe = recipe_with(DType::bf16, DType::bf16);
+  Recipe recipe = recipe_with(DType::bf16, OptimizerStates::bf16);
   std::vector<double> kept = losses(recipe, 6);
   EXPECT_EQ(losses(recipe, 6), kept);
   recipe.memory.recompute = {Recompute::full};
@@ -102,7 +103,7 @@ TEST(Bf16States, RecomputationAndRunningAgainChangeNoBit) {
 
 TEST(Bf16States, AdaptersAreSavedAsTheyAre) {
   TemporaryFolder folder;
-  Recipe recipe = recipe_with(DType::bf16, DType::bf16, true);
+  Recipe recipe = recipe_with(DType::bf16, OptimizerStates::bf16, true);
   TrainFixture fixture(recipe);
   save_adapter(fixture.reader, recipe, fixture.spec, folder.path());
   TensorSource saved = open_tensors(folder.path() / "adapter_model.safetensors");
@@ -115,7 +116,7 @@ TEST(Bf16States, AdaptersAreSavedAsTheyAre) {
 
 // Steps whose results are read later give the results that are read at once.
 TEST(StepRunner, ResultsMayWait) {
-  Recipe recipe = recipe_with(DType::f32, DType::f32);
+  Recipe recipe = recipe_with(DType::f32, OptimizerStates::fp32);
   TrainFixture at_once(recipe);
   TrainFixture later(recipe);
   constexpr int64_t kSteps = kHistorySteps + 10;

@@ -60,7 +60,7 @@ Recipe random_recipe(Rng& rng, const std::filesystem::path& folder) {
   recipe.data.max_length = 3 + static_cast<int64_t>(rng.below(20));
   recipe.training.per_device_train_batch_size = 1 + static_cast<int64_t>(rng.below(3));
   recipe.training.per_device_eval_batch_size = 1 + static_cast<int64_t>(rng.below(3));
-  recipe.training.optimizer_states = rng.below(2) == 0 ? DType::f32 : DType::bf16;
+  recipe.training.optimizer_states = static_cast<OptimizerStates>(rng.below(3));
   recipe.memory.recompute = {static_cast<Recompute>(rng.below(3))};
   if (rng.below(2) == 0) {
     recipe.lora = LoraSection{.r = 1 + static_cast<int64_t>(rng.below(6)), .lora_dropout = 0.1};

@@ -17,7 +17,8 @@ bool is_fast_float(DType dtype) {
 template <typename T>
 void fill_elements(const Tensor& tensor, T value) {
   T* data = tensor.as<T>();
-  parallel_for(tensor.elements(), kElementGrain,
+  int64_t count = tensor.bytes() / static_cast<int64_t>(sizeof(T));  // codes have scales behind them
+  parallel_for(count, kElementGrain,
                [&](int64_t first, int64_t last) { std::fill(data + first, data + last, value); });
 }
 

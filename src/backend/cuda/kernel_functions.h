@@ -42,6 +42,7 @@ void dropout(const Queue& queue, const KernelCall& call);
 // optimizer.cu
 void gradient_norm(const Queue& queue, const KernelCall& call);
 void adamw(const Queue& queue, const KernelCall& call);
+void adamw_8bit(const Queue& queue, const KernelCall& call);
 
 // step_clock.cu
 void scale_loss(const Queue& queue, const KernelCall& call);

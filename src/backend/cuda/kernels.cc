@@ -38,6 +38,7 @@ constexpr KernelRows<Kernel> kRows = {{
     {OpKind::gradient_norm, gradient_norm},
     {OpKind::close_step, close_step},
     {OpKind::adamw, adamw},
+    {OpKind::adamw_8bit, adamw_8bit},
 }};
 
 static_assert(rows_follow_the_kinds(kRows), "one row a kind, in the order of OpKind");

@@ -1,50 +1,23 @@
 // The optimizer's ops: the norm over all gradients, and AdamW over all parameters, each in as few launches as
-// its list of tensors fits in (512 a launch). The host reads nothing back.
+// its list of tensors fits in. The host reads nothing back.
 #include <cmath>
 
 #include "backend/adamw_formula.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernel_functions.h"
-#include "backend/cuda/vectors.cuh"
-#include "backend/cuda_plan/optimizer_blocks.h"
+#include "backend/cuda/optimizer_lists.cuh"
 #include "backend/cuda_plan/scratch.h"
-#include "base/rng.h"
 #include "program/operands.h"
-#include "program/step_clock.h"
 
 namespace snug::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kMostTensors = 512;  // a kernel's parameters hold 32,764 bytes
-
-// The tensors of one launch. Block b works on the last tensor whose first block is not after b.
-template <typename Entry>
-struct TensorList {
-  Entry entries[kMostTensors];
-  int count = 0;
-  uint32_t blocks = 0;
-  uint64_t first_tensor = 0;  // of all that the op updates
-
-  __device__ const Entry& entry_of(uint32_t block) const {
-    int low = 0;
-    int high = count - 1;
-    while (low < high) {
-      int middle = (low + high + 1) / 2;
-      if (entries[middle].first_block <= block) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return entries[low];
-  }
-};
+constexpr int kThreads = kUpdateThreads;
 
 struct GradientEntry {
-  const float* gradient;
-  int64_t elements;
-  uint32_t first_block;
+  const float* gradient = nullptr;
+  int64_t elements = 0;
+  uint32_t first_block = 0;
 };
 
 // sums[block] = the sum of squares of its elements, in fp64: a square may be too large for fp32.
@@ -96,25 +69,15 @@ __global__ void norm_kernel(const double* sums, int64_t count, float* norm) {
 }
 
 struct UpdateEntry {
-  float* gradient;
-  void* parameter;
-  void* first;
-  void* second;
-  void* copy;
-  int64_t elements;
-  uint32_t first_block;
-  float weight_decay;
+  float* gradient = nullptr;
+  void* parameter = nullptr;
+  void* first = nullptr;
+  void* second = nullptr;
+  void* copy = nullptr;
+  int64_t elements = 0;
+  uint32_t first_block = 0;
+  float weight_decay = 0;
 };
-
-// What all blocks of an update read.
-struct UpdateInputs {
-  AdamwRates rates;
-  const StepScalars* scalars;
-  const float* norm;
-  const int64_t* random;  // seed, step; null where nothing is rounded by chance
-};
-
-struct None {};
 
 // Two random words for each of N elements, the first of which has number `first` in its tensor.
 template <int N>
@@ -133,13 +96,6 @@ __device__ inline void draw(uint64_t seed, uint64_t stream, int64_t first, uint3
       }
     }
   }
-}
-
-__device__ inline void put(float value, uint32_t, float& target) {
-  target = value;
-}
-__device__ inline void put(float value, uint32_t random_bits, __nv_bfloat16& target) {
-  target = __ushort_as_bfloat16(stochastic_bf16_bits(value, random_bits));
 }
 
 // N elements from `i` on. `P` is the dtype of the parameters, `M` that of the moments (bf16 is rounded by
@@ -212,32 +168,6 @@ __global__ void adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> lis
   }
 }
 
-// Calls launch(list, first block of the launch) for groups of tensors; `fill(entry, i)` describes tensor i.
-template <typename Entry, typename Fill, typename Launch>
-void for_each_list(std::span<const Tensor> gradients, const Fill& fill, const Launch& launch) {
-  int64_t blocks_before = 0;
-  for (size_t begin = 0; begin < gradients.size(); begin += kMostTensors) {
-    TensorList<Entry> list;
-    list.first_tensor = begin;
-    size_t end = std::min(gradients.size(), begin + static_cast<size_t>(kMostTensors));
-    for (size_t i = begin; i < end; ++i) {
-      Entry& entry = list.entries[list.count++];
-      entry.elements = gradients[i].elements();
-      entry.first_block = list.blocks;
-      fill(entry, i);
-      list.blocks += static_cast<uint32_t>(blocks_of(entry.elements));
-    }
-    launch(list, blocks_before);
-    blocks_before += list.blocks;
-  }
-}
-
-void check_fp32(std::span<const Tensor> tensors) {
-  for (const Tensor& tensor : tensors) {
-    SNUG_CHECK(tensor.dtype == DType::f32, "gradients and master parameters are fp32");
-  }
-}
-
 // Calls body(TypeTag<P>, TypeTag<M>, TypeTag<Copy>) for the formats that compile/optimizer.cc makes.
 template <typename Body>
 void with_formats(DType parameters, DType moments, const Tensor* copy, const Body& body) {
@@ -274,11 +204,14 @@ void gradient_norm(const Queue& queue, const KernelCall& call) {
     blocks += blocks_of(gradient.elements());
   }
   double* sums = Scratch(call.workspace).take<double>(blocks);
-  for_each_list<GradientEntry>(
-      call.inputs, [&](GradientEntry& entry, size_t i) { entry.gradient = call.inputs[i].as<float>(); },
-      [&](const TensorList<GradientEntry>& list, int64_t first_block) {
-        square_kernel<<<list.blocks, kThreads, 0, queue.stream>>>(list, sums + first_block);
-      });
+  auto launch = [&](const TensorList<GradientEntry>& list, int64_t first_block) {
+    square_kernel<<<list.blocks, kThreads, 0, queue.stream>>>(list, sums + first_block);
+  };
+  ListFiller<GradientEntry, decltype(launch)> filler(launch);
+  for (const Tensor& gradient : call.inputs) {
+    filler.add({.gradient = gradient.as<float>(), .elements = gradient.elements()});
+  }
+  filler.finish();
   norm_kernel<<<1, kThreads, 0, queue.stream>>>(sums, blocks, call.outputs[0].as<float>());
   check_launch("the norm of the gradients");
 }
@@ -297,13 +230,14 @@ void adamw(const Queue& queue, const KernelCall& call) {
       .scalars = call.inputs[places.scalars()].as<StepScalars>(),
       .norm = call.inputs[places.norm()].as<float>(),
       .random = call.has_input(places.random()) ? call.inputs[places.random()].as<int64_t>() : nullptr};
-  auto fill = [&](UpdateEntry& entry, size_t i) {
-    entry.gradient = gradients[i].as<float>();
-    entry.parameter = call.outputs[places.parameter(i)].data;
-    entry.first = call.outputs[places.first_moment(i)].data;
-    entry.second = call.outputs[places.second_moment(i)].data;
-    entry.copy = places.has_copies() ? call.outputs[places.copy(i)].data : nullptr;
-    entry.weight_decay = attributes.weight_decay[i];
+  auto entry_of = [&](size_t i) {
+    return UpdateEntry{.gradient = gradients[i].as<float>(),
+                       .parameter = call.outputs[places.parameter(i)].data,
+                       .first = call.outputs[places.first_moment(i)].data,
+                       .second = call.outputs[places.second_moment(i)].data,
+                       .copy = places.has_copies() ? call.outputs[places.copy(i)].data : nullptr,
+                       .elements = gradients[i].elements(),
+                       .weight_decay = attributes.weight_decay[i]};
   };
   const Tensor* copy = places.has_copies() ? &call.outputs[places.copy(0)] : nullptr;
   with_formats(call.outputs[places.parameter(0)].dtype, call.outputs[places.first_moment(0)].dtype, copy,
@@ -311,10 +245,14 @@ void adamw(const Queue& queue, const KernelCall& call) {
                  using P = typename decltype(parameter_type)::type;
                  using M = typename decltype(moment_type)::type;
                  using Copy = typename decltype(copy_type)::type;
-                 for_each_list<UpdateEntry>(
-                     gradients, fill, [&](const TensorList<UpdateEntry>& list, int64_t) {
-                       adamw_kernel<P, M, Copy><<<list.blocks, kThreads, 0, queue.stream>>>(list, inputs);
-                     });
+                 auto launch = [&](const TensorList<UpdateEntry>& list, int64_t) {
+                   adamw_kernel<P, M, Copy><<<list.blocks, kThreads, 0, queue.stream>>>(list, inputs);
+                 };
+                 ListFiller<UpdateEntry, decltype(launch)> filler(launch);
+                 for (size_t i = 0; i < places.count(); ++i) {
+                   filler.add(entry_of(i));
+                 }
+                 filler.finish();
                });
   check_launch("the optimizer's update");
 }

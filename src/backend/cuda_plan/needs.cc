@@ -48,6 +48,7 @@ constexpr KernelRows<Needs> kRows = {{
     {OpKind::gradient_norm, {gradient_norm_workspace}},
     {OpKind::close_step, {}},
     {OpKind::adamw, {}},
+    {OpKind::adamw_8bit, {}},
 }};
 
 static_assert(rows_follow_the_kinds(kRows), "one row a kind, in the order of OpKind");

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cuda/training/card_fixture.h"
+#include "recipe/choices.h"
 #include "support/curve_case.h"
 #include "support/dropout_case.h"
 #include "support/qlora_case.h"
@@ -138,11 +139,13 @@ TEST_P(CudaCurve, FiftyStepsOfHuggingFace) {
   SKIP_WITHOUT_CARD();
   struct Case {
     DType dtype;
-    DType states;
+    OptimizerStates states;
     double tolerance;
   };
-  for (const Case& one : {Case{DType::f32, DType::f32, 1e-4}, Case{DType::bf16, DType::f32, 0.05},
-                          Case{DType::bf16, DType::bf16, 0.05}, Case{DType::f16, DType::f32, 0.01}}) {
+  for (const Case& one :
+       {Case{DType::f32, OptimizerStates::fp32, 1e-4}, Case{DType::bf16, OptimizerStates::fp32, 0.05},
+        Case{DType::bf16, OptimizerStates::bf16, 0.05}, Case{DType::bf16, OptimizerStates::eight_bits, 0.05},
+        Case{DType::f16, OptimizerStates::eight_bits, 0.05}, Case{DType::f16, OptimizerStates::fp32, 0.01}}) {
     Recipe recipe = curve_recipe(GetParam());
     recipe.model.dtype = one.dtype;
     recipe.training.optimizer_states = one.states;

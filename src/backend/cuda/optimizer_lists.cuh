@@ -1,0 +1,105 @@
+// What the optimizer's kernels share: lists of tensors that travel as a kernel's parameter, and what all
+// blocks of an update read.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/adamw_formula.h"
+#include "backend/cuda/vectors.cuh"
+#include "backend/cuda_plan/optimizer_blocks.h"
+#include "base/rng.h"
+#include "program/step_clock.h"
+
+namespace snug::cuda {
+
+inline constexpr int kUpdateThreads = 256;
+
+// A kernel's parameters hold 32,764 bytes.
+template <typename Entry>
+inline constexpr int kMostEntries = std::min(512, 28672 / static_cast<int>(sizeof(Entry)));
+
+// The tensors of one launch, each with its `elements` and `first_block`. Block b works on the last tensor
+// whose first block is not after b.
+template <typename Entry>
+struct TensorList {
+  Entry entries[kMostEntries<Entry>];
+  int count = 0;
+  uint32_t blocks = 0;
+  uint64_t first_tensor = 0;  // of all that the op updates
+
+  __device__ const Entry& entry_of(uint32_t block) const {
+    int low = 0;
+    int high = count - 1;
+    while (low < high) {
+      int middle = (low + high + 1) / 2;
+      if (entries[middle].first_block <= block) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return entries[low];
+  }
+};
+
+// Collects entries; launch(list, blocks of the launches before) is called for each list that is full, and by
+// finish() for the last one.
+template <typename Entry, typename Launch>
+class ListFiller {
+ public:
+  explicit ListFiller(const Launch& launch) : launch_(launch) {}
+
+  // `entry` says everything but its first block.
+  void add(const Entry& entry) {
+    if (list_.count == kMostEntries<Entry>) {
+      finish();
+    }
+    Entry& added = list_.entries[list_.count++];
+    added = entry;
+    added.first_block = list_.blocks;
+    list_.blocks += static_cast<uint32_t>(blocks_of(entry.elements));
+  }
+
+  void finish() {
+    if (list_.count == 0) {
+      return;
+    }
+    launch_(list_, blocks_before_);
+    blocks_before_ += list_.blocks;
+    list_.first_tensor += static_cast<uint64_t>(list_.count);
+    list_.count = 0;
+    list_.blocks = 0;
+  }
+
+ private:
+  const Launch& launch_;
+  TensorList<Entry> list_;
+  int64_t blocks_before_ = 0;
+};
+
+// What all blocks of an update read.
+struct UpdateInputs {
+  AdamwRates rates;
+  const StepScalars* scalars;
+  const float* norm;
+  const int64_t* random;  // seed, step; null where nothing is rounded by chance
+};
+
+struct None {};
+
+__device__ inline void put(float value, uint32_t, float& target) {
+  target = value;
+}
+__device__ inline void put(float value, uint32_t random_bits, __nv_bfloat16& target) {
+  target = __ushort_as_bfloat16(stochastic_bf16_bits(value, random_bits));
+}
+
+inline void check_fp32(std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors) {
+    SNUG_CHECK(tensor.dtype == DType::f32, "gradients and master parameters are fp32");
+  }
+}
+
+}  // namespace snug::cuda
