@@ -45,6 +45,21 @@ struct KernelCall {
   bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
 };
 
+// Values of one tensor that are to become codes (backend/code_formula.h): whole blocks, or rows, of which the
+// last block may be shorter if it ends the tensor.
+struct CodePiece {
+  Format format;
+  int64_t columns = 0;           // of the tensor; rows of int8 share a scale
+  const void* values = nullptr;  // of the format's dtype, in the pinned arena
+  int64_t count = 0;
+  std::byte* codes = nullptr;  // where the codes of these values begin
+  float* scales = nullptr;     // their scales, in any arena that the device reaches
+
+  int64_t unit() const { return format.block == 0 ? columns : format.block; }  // values that share a scale
+  int64_t units() const { return (count + unit() - 1) / unit(); }
+  int64_t code_bytes() const { return (count * code_bits(format.coding) + 7) / 8; }
+};
+
 class Backend : public Device {
  public:
   // Takes one arena. Called once a home; the memory is released with the backend.
@@ -74,6 +89,8 @@ class Backend : public Device {
 
   virtual void upload(void* device, const void* host, int64_t bytes) = 0;
   virtual void download(void* host, const void* device, int64_t bytes) = 0;
+  // An upload that makes codes of values on the way. As it is here, all of it is memory of the host.
+  virtual void quantise(const CodePiece& piece);
   virtual void synchronize() = 0;
   // wait_for(mark()) returns when all that was asked for before mark() is done; what came later may go on.
   // The last few marks are kept. For a backend that does everything at once there is nothing to wait for.

@@ -65,7 +65,7 @@ inline constexpr float kSmallestScale = 1e-38F;
 // What values of a whole block are multiplied with. Those of a tensor's last, shorter block are divided
 // instead, and its scale is never less than kSmallestScale.
 constexpr float scale_factor(float largest) {
-  return 1.0F / std::max(largest, kSmallestScale);
+  return 1.0F / (largest < kSmallestScale ? kSmallestScale : largest);
 }
 
 constexpr uint8_t code_of(const CodeLevels& levels, float scaled) {

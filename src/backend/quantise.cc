@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/threads.h"
 
 namespace snug {
 namespace {
@@ -105,16 +106,25 @@ void quantise_blocks(Coding coding, int64_t block, std::span<const float> values
   }
 }
 
+float scale_of_row_piece(std::span<const float> values) {
+  float largest = 0;
+  for (float value : values) {
+    largest = std::max(largest, std::fabs(to_float(to_f16(value))));
+  }
+  return largest;
+}
+
+void quantise_row_piece(std::span<const float> values, float scale, int8_t* codes) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    codes[i] = int8_code(to_float(to_f16(values[i])), scale);
+  }
+}
+
 void quantise_rows(int64_t columns, std::span<const float> values, int8_t* codes, float* scales) {
   for (int64_t begin = 0; begin < std::ssize(values); begin += columns) {
-    float largest = 0;
-    for (int64_t i = begin; i < begin + columns; ++i) {
-      largest = std::max(largest, std::fabs(to_float(to_f16(values[static_cast<size_t>(i)]))));
-    }
-    for (int64_t i = begin; i < begin + columns; ++i) {
-      codes[i] = int8_code(to_float(to_f16(values[static_cast<size_t>(i)])), largest);
-    }
-    scales[begin / columns] = largest;
+    auto row = values.subspan(static_cast<size_t>(begin), static_cast<size_t>(columns));
+    scales[begin / columns] = scale_of_row_piece(row);
+    quantise_row_piece(row, scales[begin / columns], codes + begin);
   }
 }
 
@@ -137,15 +147,21 @@ float nest_scales(const NestedMap& map, std::span<float> scales, uint8_t* codes,
   for (float& scale : scales) {
     scale -= offset;
   }
-  for (size_t begin = 0; begin < scales.size(); begin += kNestedBlock) {
-    auto block = scales.subspan(begin, std::min<size_t>(kNestedBlock, scales.size() - begin));
-    float largest = largest_magnitude(block);
-    nested_scales[begin / kNestedBlock] = largest;
-    float factor = 1.0F / largest;
-    for (size_t i = 0; i < block.size(); ++i) {
-      codes[begin + i] = largest == 0 ? uint8_t{0} : nested_code(map, block[i] * factor);
+  auto count = std::ssize(scales);
+  parallel_for(nested_scale_count(count), 1, [&](int64_t first, int64_t last) {
+    for (int64_t nested = first; nested < last; ++nested) {
+      int64_t begin = nested * kNestedBlock;
+      auto block = scales.subspan(static_cast<size_t>(begin),
+                                  static_cast<size_t>(std::min(kNestedBlock, count - begin)));
+      float largest = largest_magnitude(block);
+      nested_scales[nested] = largest;
+      float factor = 1.0F / largest;
+      for (size_t i = 0; i < block.size(); ++i) {
+        codes[begin + static_cast<int64_t>(i)] =
+            largest == 0 ? uint8_t{0} : nested_code(map, block[i] * factor);
+      }
     }
-  }
+  });
   return offset;
 }
 

@@ -15,7 +15,10 @@ namespace snug {
 void quantise_blocks(Coding coding, int64_t block, std::span<const float> values, uint8_t* codes,
                      float* scales);
 
-// Rows of `columns` values, through fp16 as bitsandbytes does.
+// Rows of `columns` values, through fp16 as bitsandbytes does; and a row in pieces, its scale being the
+// largest of theirs.
+float scale_of_row_piece(std::span<const float> values);
+void quantise_row_piece(std::span<const float> values, float scale, int8_t* codes);
 void quantise_rows(int64_t columns, std::span<const float> values, int8_t* codes, float* scales);
 
 // A tensor's scales to codes; their offset is taken from `scales` on the way. Returns it.

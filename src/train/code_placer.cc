@@ -4,10 +4,8 @@
 #include <algorithm>
 
 #include "backend/quantise.h"
-#include "base/bytes.h"
 #include "base/check.h"
 #include "base/threads.h"
-#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -19,67 +17,55 @@ const CodedPart& coded_part(const CodeLayout& layout, const TensorPart& part) {
 
 class CodePlacer {
  public:
-  CodePlacer(Executor& executor, const Buffer& weight, const TensorPart& part)
+  CodePlacer(Executor& executor, Staging& staging, const Buffer& weight, const TensorPart& part)
       : backend_(executor.backend()),
+        staging_(staging),
         layout_(code_layout(weight)),
         part_(coded_part(layout_, part)),
-        target_(executor.tensor(kLoadPhase, weight.name).as<std::byte>()),
-        staging_(executor.tensor(kLoadPhase, kStaging)),
-        unit_(layout_.format.block == 0 ? layout_.columns : layout_.format.block) {
+        target_(executor.tensor(kLoadPhase, weight.name).as<std::byte>()) {
     if (layout_.format.nested) {
       scales_ = executor.tensor(kLoadPhase, kScaleStaging);
     }
   }
 
   void place(const FillValues& fill) {
+    CodePiece piece{.format = layout_.format, .columns = layout_.columns};
+    DType dtype = layout_.format.dtype;
     int64_t count = part_.rows * layout_.columns;
-    // One half of the staging buffer holds values, the other their codes and scales: less than two fp32 each.
-    int64_t half_bytes = staging_.elements() / 2 / kCodeAlignment * kCodeAlignment;
-    int64_t piece = half_bytes / (2 * size_of(DType::f32)) / unit_ * unit_;
-    SNUG_CHECK(piece > 0, "the staging buffer is too small");
-    auto* values = staging_.as<float>();
-    auto* codes = staging_.as<std::byte>() + half_bytes;
-    for (int64_t done = 0; done < count; done += piece) {
-      int64_t now = std::min(piece, count - done);
-      fill(done, {values, static_cast<size_t>(now)});
-      place_piece(done, {values, static_cast<size_t>(now)}, codes);
+    int64_t most = staging_.half_bytes() / size_of(dtype) / piece.unit() * piece.unit();
+    SNUG_CHECK(most > 0, "the staging buffer is too small");
+    for (int64_t done = 0; done < count; done += most) {
+      std::byte* half = staging_.next();
+      piece.values = half;
+      piece.count = std::min(most, count - done);
+      piece.codes = target_ + part_.codes + done * code_bits(layout_.format.coding) / 8;
+      piece.scales = scales() + done / piece.unit();
+      parallel_for(piece.count, kFillGrain, [&](int64_t begin, int64_t end) {
+        fill(done + begin, end - begin, half + bytes_of(dtype, begin));
+      });
+      staging_.send(piece);
     }
-    place_maps();
-    if (layout_.format.nested) {
-      place_nested_scales();
-    }
+    place_rest(count);
   }
 
  private:
-  void place_piece(int64_t first, std::span<const float> values, std::byte* memory) {
-    int64_t bits = code_bits(layout_.format.coding);
-    int64_t code_bytes = (std::ssize(values) * bits + 7) / 8;
-    auto* codes = reinterpret_cast<uint8_t*>(memory);
-    auto* scales = reinterpret_cast<float*>(memory + align_up(code_bytes, kCodeAlignment));
-    int64_t units = (std::ssize(values) + unit_ - 1) / unit_;
-    parallel_for(units, kUnitGrain, [&](int64_t begin, int64_t end) {
-      auto share = values.subspan(static_cast<size_t>(begin * unit_));
-      share = share.first(std::min(share.size(), static_cast<size_t>((end - begin) * unit_)));
-      if (layout_.format.coding == Coding::int8) {
-        quantise_rows(unit_, share, reinterpret_cast<int8_t*>(codes) + begin * unit_, scales + begin);
-      } else {
-        quantise_blocks(layout_.format.coding, unit_, share, codes + begin * unit_ / 2, scales + begin);
-      }
-    });
-    upload(part_.codes + first * bits / 8, memory, code_bytes);
-    if (layout_.format.nested) {
-      std::copy_n(scales, units, scales_.as<float>() + first / unit_);
-    } else {
-      upload(part_.scales + first / unit_ * kFloat, reinterpret_cast<std::byte*>(scales), units * kFloat);
-    }
+  // Of nested ones the codes are made when all of the tensor's are known.
+  float* scales() const {
+    return layout_.format.nested ? scales_.as<float>() : reinterpret_cast<float*>(target_ + part_.scales);
   }
 
-  void place_maps() {
+  // What follows from the codes and scales: nested scales, maps, zeros up to where the next piece begins.
+  void place_rest(int64_t values) {
+    memory_ = staging_.whole();
+    upload(part_.codes + (values * code_bits(layout_.format.coding) + 7) / 8, 0);
+    if (layout_.format.nested) {
+      place_nested_scales();
+      upload_floats(part_.nested_map, dynamic_map());
+    } else {
+      upload(part_.scales + scale_count(layout_.format, part_.rows, layout_.columns) * kFloat, 0);
+    }
     if (map_entries(layout_.format.coding) > 0) {
       upload_floats(part_.map, map_of(levels_of(layout_.format.coding)));
-    }
-    if (layout_.format.nested) {
-      upload_floats(part_.nested_map, dynamic_map());
     }
   }
 
@@ -87,45 +73,49 @@ class CodePlacer {
     int64_t count = scale_count(layout_.format, part_.rows, layout_.columns);
     int64_t nested_count = nested_scale_count(count);
     int64_t nested_bytes = (nested_count + 1) * kFloat;  // and the offset behind them, as in the weight
-    auto* nested = staging_.as<float>();
-    auto* codes = staging_.as<std::byte>() + align_up(nested_bytes, kCodeAlignment);
-    SNUG_CHECK(nested_bytes + count + 2 * kCodeAlignment <= staging_.bytes(),
-               "the staging buffer is too small");
+    int64_t codes_at = align_up(nested_bytes, kCodeAlignment);
+    SNUG_CHECK(codes_at + count + 2 * kCodeAlignment <= memory_.bytes(), "the staging buffer is too small");
+    auto* nested = memory_.as<float>();
     std::span<float> scales(scales_.as<float>(), static_cast<size_t>(count));
-    nested[nested_count] = nest_scales(dynamic_map(), scales, reinterpret_cast<uint8_t*>(codes), nested);
-    upload(part_.scales, codes, count);
-    upload(part_.nested_scales, staging_.as<std::byte>(), nested_bytes);
+    nested[nested_count] = nest_scales(
+        dynamic_map(), scales, reinterpret_cast<uint8_t*>(memory_.as<std::byte>() + codes_at), nested);
+    upload(part_.scales, count, codes_at);
+    upload(part_.nested_scales, nested_bytes);
   }
 
   template <size_t kCount>
   void upload_floats(int64_t place, const std::array<float, kCount>& values) {
-    std::copy(values.begin(), values.end(), staging_.as<float>());
-    upload(place, staging_.as<std::byte>(), std::ssize(values) * kFloat);
+    std::copy(values.begin(), values.end(), memory_.as<float>());
+    upload(place, std::ssize(values) * kFloat);
   }
-  // With zeros up to where the next piece of the weight may begin; what follows later overwrites them.
-  void upload(int64_t place, std::byte* source, int64_t bytes) {
+  // From a place of the staging buffer, with zeros up to the next multiple of kCodeAlignment of the weight.
+  void upload(int64_t place, int64_t bytes, int64_t from = 0) {
+    std::byte* source = memory_.as<std::byte>() + from;
     int64_t padded = align_up(place + bytes, kCodeAlignment) - place;
     std::fill(source + bytes, source + padded, std::byte{0});
-    backend_.upload(target_ + place, source, padded);
-    backend_.synchronize();
+    if (padded > 0) {
+      backend_.upload(target_ + place, source, padded);
+      backend_.synchronize();
+    }
   }
 
-  static constexpr int64_t kUnitGrain = 64;
+  static constexpr int64_t kFillGrain = int64_t{1} << 16;
   static constexpr int64_t kFloat = size_of(DType::f32);
 
   Backend& backend_;
+  Staging& staging_;
   CodeLayout layout_;
   CodedPart part_;
   std::byte* target_;
-  Tensor staging_;
   Tensor scales_;
-  int64_t unit_;  // values that share a scale
+  Tensor memory_;  // the staging buffer, when nothing is on its way
 };
 
 }  // namespace
 
-void place_codes(Executor& executor, const Buffer& weight, const TensorPart& part, const FillValues& fill) {
-  CodePlacer(executor, weight, part).place(fill);
+void place_codes(Executor& executor, Staging& staging, const Buffer& weight, const TensorPart& part,
+                 const FillValues& fill) {
+  CodePlacer(executor, staging, weight, part).place(fill);
 }
 
 }  // namespace snug

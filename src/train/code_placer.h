@@ -3,17 +3,19 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 
 #include "exec/executor.h"
+#include "train/staging.h"
 
 namespace snug {
 
-// Writes the values of a tensor from element `first` on, in fp32.
-using FillValues = std::function<void(int64_t first, std::span<float> values)>;
+// Writes `count` values of a tensor from element `first` on, in the dtype of the weight's format. Several
+// threads call it at once.
+using FillValues = std::function<void(int64_t first, int64_t count, void* values)>;
 
 // Codes, scales and maps of one part of a weight of codes, from the tensor's values. They pass through the
-// load phase's staging buffers in pieces; nothing else may be using them.
-void place_codes(Executor& executor, const Buffer& weight, const TensorPart& part, const FillValues& fill);
+// staging buffer in pieces; the device makes codes of them.
+void place_codes(Executor& executor, Staging& staging, const Buffer& weight, const TensorPart& part,
+                 const FillValues& fill);
 
 }  // namespace snug

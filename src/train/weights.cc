@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <optional>
 #include <string_view>
 #include <unordered_set>
 
@@ -19,6 +18,7 @@
 #include "program/names.h"
 #include "train/code_placer.h"
 #include "train/initialize.h"
+#include "train/staging.h"
 
 namespace snug {
 namespace {
@@ -44,61 +44,18 @@ std::string name_in(const TensorSource& source, const TensorPart& part) {
   return found == part.names.end() ? "" : *found;
 }
 
-// The staging buffer in two halves: one is filled while the other is on its way to the device.
-class Staging {
- public:
-  explicit Staging(Executor& executor)
-      : backend_(executor.backend()), memory_(executor.tensor(kLoadPhase, kStaging)) {}
-
-  int64_t half_bytes() const { return memory_.elements() / 2 / kAlignment * kAlignment; }
-  // The half to fill next, when what it held has arrived.
-  std::byte* next() {
-    half_ = 1 - half_;
-    if (marks_[half_]) {
-      backend_.wait_for(*marks_[half_]);
-    }
-    return memory_.as<std::byte>() + static_cast<int64_t>(half_) * half_bytes();
-  }
-  void send(void* target, const std::byte* half, int64_t bytes) {
-    backend_.upload(target, half, bytes);
-    marks_[half_] = backend_.mark();
-  }
-  // For use of the whole at once; nothing is on its way then.
-  const Tensor& whole() {
-    backend_.synchronize();
-    return memory_;
-  }
-
- private:
-  Backend& backend_;
-  Tensor memory_;
-  size_t half_ = 0;
-  std::array<std::optional<uint64_t>, 2> marks_;
-};
-
-// Values as a run without codes would hold them, for codes to be made of.
-void read_values(const SourceTensor& tensor, DType dtype, int64_t first, std::span<float> values) {
-  constexpr int64_t kGrain = 4096;
-  parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
-    std::array<float, kGrain> stored;  // or as many 16-bit values
-    for (int64_t i = begin; i < end; i += kGrain) {
-      int64_t now = std::min(kGrain, end - i);
-      tensor.read(first + i, now, dtype, stored.data());
-      convert(dtype, stored.data(), DType::f32, values.data() + i, now);
-    }
-  });
-}
-
-void round_values(DType dtype, std::span<float> values) {
-  for (float& value : values) {
-    value = dtype == DType::bf16  ? to_float(to_bf16(value))
-            : dtype == DType::f16 ? to_float(to_f16(value))
-                                  : value;
-  }
-}
-
 // Writes fp32 values, made piece by piece by `make`, to rows of a buffer and to its master.
 using MakeValues = std::function<void(int64_t first, std::span<float> values)>;
+
+// The same values in another dtype, without memory for all of them in fp32.
+void make_as(DType dtype, const MakeValues& make, int64_t first, int64_t count, void* to) {
+  std::array<float, 4096> values;
+  for (int64_t done = 0; done < count; done += std::ssize(values)) {
+    int64_t now = std::min<int64_t>(std::ssize(values), count - done);
+    make(first + done, {values.data(), static_cast<size_t>(now)});
+    convert(DType::f32, values.data(), dtype, static_cast<std::byte*>(to) + bytes_of(dtype, done), now);
+  }
+}
 
 class Placer {
  public:
@@ -114,9 +71,8 @@ class Placer {
   // A tensor to its part of the buffer, in pieces that fit half the staging.
   void place(const TensorPart& part, const SourceTensor& tensor) {
     if (buffer_.format.is_coded()) {
-      staging_.whole();
-      place_codes(executor_, buffer_, part, [&](int64_t first, std::span<float> values) {
-        read_values(tensor, buffer_.format.dtype, first, values);
+      place_codes(executor_, staging_, buffer_, part, [&](int64_t first, int64_t count, void* values) {
+        tensor.read(first, count, buffer_.format.dtype, values);
       });
       return;
     }
@@ -138,10 +94,8 @@ class Placer {
 
   void place(const TensorPart& part, const MakeValues& make) {
     if (buffer_.format.is_coded()) {
-      staging_.whole();
-      place_codes(executor_, buffer_, part, [&](int64_t first, std::span<float> values) {
-        make(first, values);
-        round_values(buffer_.format.dtype, values);
+      place_codes(executor_, staging_, buffer_, part, [&](int64_t begin, int64_t values, void* to) {
+        make_as(buffer_.format.dtype, make, begin, values, to);
       });
       return;
     }

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/quantise.h"
 #include "io/tensor_source.h"
 #include "support/run_ops.h"
@@ -105,6 +106,31 @@ TEST_F(Codes, EightBits) {
     quantise_rows(columns(name), values, reinterpret_cast<int8_t*>(codes.data()), scales.data());
     EXPECT_EQ(codes, bytes(name + ".int8.codes")) << name;
     EXPECT_EQ(scales, floats(name + ".int8.scales")) << name;
+  }
+}
+
+// As weights come from a file: in its dtype, and cut into pieces of whole blocks or rows.
+TEST_F(Codes, APieceAtATime) {
+  CpuBackend backend;
+  for (const std::string& name : kCases) {
+    const SourceTensor& tensor = files_.find(name);
+    std::vector<uint8_t> values = bytes(name);
+    for (Format format : {kNf4, kFp4, kInt8}) {
+      format.dtype = tensor.dtype();
+      std::string prefix = name + "." + name_of(format);
+      std::vector<uint8_t> codes((static_cast<size_t>(tensor.elements() * code_bits(format.coding)) + 7) / 8);
+      std::vector<float> scales(static_cast<size_t>(scale_count(format, rows(name), columns(name))));
+      CodePiece piece{.format = format, .columns = columns(name)};
+      for (int64_t done = 0; done < tensor.elements(); done += piece.count) {
+        piece.values = values.data() + bytes_of(format.dtype, done);
+        piece.count = std::min(3 * piece.unit(), tensor.elements() - done);
+        piece.codes = reinterpret_cast<std::byte*>(codes.data()) + done * code_bits(format.coding) / 8;
+        piece.scales = scales.data() + done / piece.unit();
+        backend.quantise(piece);
+      }
+      EXPECT_EQ(codes, bytes(prefix + ".codes")) << prefix;
+      EXPECT_EQ(scales, floats(prefix + ".scales")) << prefix;
+    }
   }
 }
 

@@ -34,6 +34,12 @@ class WatchedBackend : public NoisyBackend {
     mark({offset_of(device), bytes});
   }
 
+  void quantise(const CodePiece& piece) override {
+    CpuBackend::quantise(piece);
+    mark({offset_of(piece.codes), piece.code_bytes()});
+    mark({offset_of(piece.scales), piece.units() * size_of(DType::f32)});
+  }
+
   void run(const KernelCall& call) override {
     std::vector<Range> needed;
     std::vector<Range> changed;

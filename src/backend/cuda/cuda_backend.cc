@@ -12,6 +12,7 @@
 #include "backend/cuda/card.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/quantise.h"
 #include "backend/cuda_plan/context.h"
 #include "base/bytes.h"
 #include "base/check.h"
@@ -199,6 +200,12 @@ void CudaBackend::download(void* host, const void* device, int64_t bytes) {
   check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDefault, queue_.stream),
         "copying from the card");
   synchronize();
+}
+
+void CudaBackend::quantise(const CodePiece& piece) {
+  arenas_.announce(piece.codes, piece.code_bytes());
+  arenas_.announce(piece.scales, piece.units() * size_of(DType::f32));
+  cuda::quantise(queue_.stream, piece);
 }
 
 void CudaBackend::synchronize() {

@@ -58,6 +58,7 @@ class CudaBackend : public Backend {
   void upload(void* device, const void* host, int64_t bytes) override;
   // Returns when the bytes are there.
   void download(void* host, const void* device, int64_t bytes) override;
+  void quantise(const CodePiece& piece) override;
   void synchronize() override;
   uint64_t mark() override;
   void wait_for(uint64_t mark) override;
