@@ -2,6 +2,10 @@
 #include "train/synth.h"
 
 #include <algorithm>
+#include <array>
+#include <future>
+#include <span>
+#include <vector>
 
 #include "base/rng.h"
 #include "base/threads.h"
@@ -15,13 +19,54 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kPieceElements = int64_t{1} << 20;
-constexpr int64_t kConvertGrain = int64_t{1} << 16;
+constexpr int64_t kPieceElements = int64_t{1} << 21;
 
 struct RandomTensor {
   std::string name;
   Initializer initializer;
   int64_t elements = 0;
+};
+
+// The bytes of some values of a tensor, by all threads.
+void fill_bytes(const RandomTensor& tensor, const Rng& rng, DType dtype, int64_t first, int64_t count,
+                std::byte* bytes) {
+  constexpr int64_t kGrain = 4096;
+  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    std::array<float, kGrain> values;
+    for (int64_t i = begin; i < end; i += kGrain) {
+      int64_t now = std::min(kGrain, end - i);
+      tensor.initializer.fill(rng, first + i, {values.data(), static_cast<size_t>(now)});
+      convert(DType::f32, values.data(), dtype, bytes + bytes_of(dtype, i), now);
+    }
+  });
+}
+
+// Two pieces of memory: one is filled while the other is written to the disk.
+class PieceWriter {
+ public:
+  explicit PieceWriter(int64_t piece_bytes) {
+    for (std::vector<std::byte>& piece : pieces_) {
+      piece.resize(static_cast<size_t>(piece_bytes));
+    }
+  }
+  std::byte* next() { return pieces_[current_].data(); }
+  void write(SafetensorsWriter& writer, int64_t bytes) {
+    finish();
+    std::span<const std::byte> piece(pieces_[current_].data(), static_cast<size_t>(bytes));
+    writing_ = std::async(std::launch::async, [&writer, piece] { writer.write(piece); });
+    current_ = 1 - current_;
+  }
+  // Everything is with the system; throws what went wrong on the way.
+  void finish() {
+    if (writing_.valid()) {
+      writing_.get();
+    }
+  }
+
+ private:
+  std::array<std::vector<std::byte>, 2> pieces_;
+  size_t current_ = 0;
+  std::future<void> writing_;
 };
 
 // A tokenizer of single bytes: real enough to train with, whatever the vocabulary.
@@ -80,22 +125,19 @@ void write_synthetic_model(
                          bytes_of(entries.back()) / size_of(options.dtype)});
     }
   }
-  std::vector<float> values(static_cast<size_t>(kPieceElements));
-  std::vector<std::byte> bytes(static_cast<size_t>(kPieceElements * size_of(options.dtype)));
   int64_t written = 0;
   write_shards(folder, entries, [&](size_t index, SafetensorsWriter& writer) {
-    Rng rng = tensor_rng(options.seed, tensors[index].name);
-    for (int64_t done = 0; done < tensors[index].elements; done += kPieceElements) {
-      int64_t now = std::min(kPieceElements, tensors[index].elements - done);
-      tensors[index].initializer.fill(rng, done, {values.data(), static_cast<size_t>(now)});
-      parallel_for(now, kConvertGrain, [&](int64_t begin, int64_t end) {
-        convert(DType::f32, values.data() + begin, options.dtype,
-                bytes.data() + bytes_of(options.dtype, begin), end - begin);
-      });
-      writer.write({bytes.data(), static_cast<size_t>(now * size_of(options.dtype))});
-      written += now * size_of(options.dtype);
+    const RandomTensor& tensor = tensors[index];
+    Rng rng = tensor_rng(options.seed, tensor.name);
+    PieceWriter pieces(bytes_of(options.dtype, std::min(kPieceElements, tensor.elements)));
+    for (int64_t done = 0; done < tensor.elements; done += kPieceElements) {
+      int64_t now = std::min(kPieceElements, tensor.elements - done);
+      fill_bytes(tensor, rng, options.dtype, done, now, pieces.next());
+      pieces.write(writer, bytes_of(options.dtype, now));
+      written += bytes_of(options.dtype, now);
       on_progress(written, total);
     }
+    pieces.finish();
   });
   write_small_files(options, folder);
 }
