@@ -1,9 +1,10 @@
-// Slices of weights, and the products with them.
+// Slices of weights and the products with them, or few rows at once.
 #include "backend/cuda/coded_product.h"
 
 #include <algorithm>
 
 #include "backend/cuda/dequantise.h"
+#include "backend/cuda/few_rows.h"
 #include "backend/cuda_plan/code_slices.h"
 #include "backend/cuda_plan/scratch.h"
 
@@ -12,6 +13,10 @@ namespace snug::cuda {
 void run_coded(const Queue& queue, Gemm product, const Tensor& weight, std::span<std::byte> workspace) {
   CodeLayout layout = code_layout(*weight.coded);
   DType dtype = layout.format.dtype;
+  if (product.transpose_b && product.a.rows <= kFewRows && product.c.dtype == dtype) {
+    multiply_few_rows(queue.stream, product, layout, weight.as<std::byte>());
+    return;
+  }
   // W^T: rows of W are columns of C. W: columns are.
   bool by_rows = product.transpose_b;
   int64_t count = by_rows ? weight.rows() : weight.columns();

@@ -8,14 +8,20 @@
 
 namespace snug::cuda {
 
-// Large enough that the products lose nothing, a fraction of what a layer's weights would take in 16 bits.
-inline constexpr int64_t kSliceBytes = int64_t{64} << 20;
-inline constexpr int64_t kSliceUnit = 64;  // keeps slices aligned for the products
+// A fraction of what a layer's weights would take in 16 bits. Larger slices are better: a product of few
+// columns leaves the last of its tiles alone on the card. This is what half of a 7B model's largest weight
+// takes.
+inline constexpr int64_t kSliceBytes = int64_t{144} << 20;
+inline constexpr int64_t kSliceUnit = 256;  // the widest tile of the products
 
-// Rows (or columns) of a weight in a slice, of which each takes `across` elements.
+// Rows (or columns) of a weight in a slice, of which each takes `across` elements: as many in each slice but
+// the last, in as few slices as kSliceBytes allows.
 constexpr int64_t slice_size(int64_t count, int64_t across, DType dtype) {
-  int64_t fitting = kSliceBytes / (across * size_of(dtype)) / kSliceUnit * kSliceUnit;
-  return std::min(count, std::max(fitting, kSliceUnit));
+  int64_t fitting = std::max(kSliceBytes / (across * size_of(dtype)), kSliceUnit);
+  int64_t slices = (count + fitting - 1) / fitting;
+  int64_t even = (count + slices - 1) / slices;
+  int64_t whole_units = (even + kSliceUnit - 1) / kSliceUnit * kSliceUnit;
+  return std::min(count, whole_units <= fitting ? whole_units : fitting / kSliceUnit * kSliceUnit);
 }
 
 }  // namespace snug::cuda
