@@ -17,6 +17,7 @@
 #include "compile/optimizer.h"
 #include "compile/recompute.h"
 #include "compile/split_encoder.h"
+#include "compile/sum_order.h"
 #include "ops/table.h"
 #include "program/builder.h"
 #include "program/code_layout.h"
@@ -177,7 +178,7 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
   Program train = build_loss_program(recipe, spec, {kTrainPhase, limits.train, true});
   train = add_backward(std::move(train));
   train = apply_recompute(std::move(train), recipe.memory.recompute);
-  train = fuse_additions(std::move(train));
+  train = put_adapters_first(fuse_additions(std::move(train)));
   if (run_dtype(recipe, spec) == DType::f16) {
     train = add_loss_scale(std::move(train));
   }
@@ -194,7 +195,8 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
 }
 
 Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits) {
-  return fuse_additions(build_loss_program(recipe, spec, {kEvaluatePhase, limits, false}));
+  return put_adapters_first(
+      fuse_additions(build_loss_program(recipe, spec, {kEvaluatePhase, limits, false})));
 }
 
 std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationOptions& options) {
@@ -212,11 +214,11 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
   std::optional<Program> encode;
   if (spec.has_encoder()) {
     SplitPrograms split = split_encoder(std::move(generate), kEncodePhase);
-    encode = fuse_additions(std::move(split.encode));
+    encode = put_adapters_first(fuse_additions(std::move(split.encode)));
     generate = std::move(split.rest);
   }
   generate = add_kv_cache(std::move(generate), options.max_total_tokens);
-  generate = fuse_additions(std::move(generate));
+  generate = put_adapters_first(fuse_additions(std::move(generate)));
   if (encode) {
     Program load = build_load({&*encode, &generate});
     return {std::move(load), std::move(*encode), std::move(generate)};

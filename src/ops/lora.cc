@@ -1,4 +1,4 @@
-// lora_up: y += scale * (x A^T) B^T for the adapted layers that lie side by side in y. The down product
+// lora_up: y = or += scale * (x A^T) B^T for the adapted layers that lie side by side in y. The down product
 // x A^T is an ordinary linear.
 #include <fmt/format.h>
 

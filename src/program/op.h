@@ -27,7 +27,7 @@ enum class OpKind : uint8_t {
   linear,                     // x[T,in], W[out,in], bias[out]? -> y[T,out] (= or +=)
   linear_backward_input,      // dy[T,out], W[out,in] -> dx[T,in] (= or +=)
   linear_backward_weight,     // dy[T,out], x[T,in] -> dW[out,in]? +=, dbias[out]? +=
-  lora_up,                    // xa[T,parts*r], B[sum of parts' rows,r] -> y[T,out] +=
+  lora_up,                    // xa[T,parts*r], B[sum of parts' rows,r] -> y[T,out] (= or +=)
   lora_up_backward_input,     // dy[T,out], B -> dxa[T,parts*r]
   lora_up_backward_weight,    // dy[T,out], xa -> dB +=
   rope,                       // x[T,C], positions[T], inverse_frequencies[head_dim/2] -> y[T,C]

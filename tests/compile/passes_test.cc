@@ -13,6 +13,7 @@
 #include "compile/module_names.h"
 #include "compile/phases.h"
 #include "compile/recompute.h"
+#include "compile/sum_order.h"
 #include "ops/table.h"
 #include "support/small_llama.h"
 
@@ -223,6 +224,47 @@ TEST(Fuse, JoinsEveryAdditionWithTheNormAfterIt) {
   EXPECT_EQ(count(program, OpKind::add), 0);
   EXPECT_EQ(count(program, OpKind::add_rms_norm), 2 * 3);
   EXPECT_EQ(count(program, OpKind::rms_norm), 1);
+}
+
+// The ops that write or add to a buffer, in order, as "=lora_up" and "+linear".
+std::string writers_of(const Program& program, const std::string& buffer) {
+  std::string text;
+  for (const Op& op : program.ops) {
+    if (op.outputs[0] == program.find(buffer)) {
+      text += (op.accumulates_output(0) ? " +" : " =") + std::string(row_of(op.kind).name);
+    }
+  }
+  return text;
+}
+
+TEST(SumOrder, AdaptersOfAllColumnsWriteAndTheBaseAdds) {
+  Program program = put_adapters_first(with_lora({"all-linear"}));
+  for (const char* buffer : {"layers.0.qkv", "layers.1.gate_up", "layers.2.down"}) {
+    EXPECT_EQ(writers_of(program, buffer), " =lora_up +linear");
+  }
+  EXPECT_EQ(writers_of(program, "layers.0.qkv.lora_down"), " =linear");
+}
+
+TEST(SumOrder, ColumnsWithoutAdaptersAreWrittenByTheBase) {
+  Program program = put_adapters_first(with_lora({"q_proj", "down_proj"}));
+  EXPECT_EQ(writers_of(program, "layers.0.qkv"), " =linear +lora_up");
+  EXPECT_EQ(writers_of(program, "layers.0.down"), " =lora_up +linear");
+}
+
+TEST(SumOrder, OneOfSeveralAdaptersWrites) {
+  LoraSection lora;
+  lora.r = 2;
+  Program frozen = add_frozen_adapters(forward_of(small_llama()), {lora});
+  Program program = put_adapters_first(add_adapters(std::move(frozen), lora, true));
+  EXPECT_EQ(writers_of(program, "layers.0.down"), " =lora_up +linear +lora_up");
+}
+
+// What a gradient adds to comes in the order that it had: there the adapter's is first as it is.
+TEST(SumOrder, HoldsForWhatIsMadeAgain) {
+  Program backward = add_backward(with_lora({"all-linear"}));
+  Program program = put_adapters_first(apply_recompute(backward, {Recompute::full}));
+  EXPECT_EQ(writers_of(program, "layers.1.gate_up"), " =lora_up +linear");
+  EXPECT_EQ(writers_of(program, "layers.1.gate_up.again"), " =lora_up +linear");
 }
 
 TEST(KvCache, EveryAttentionReadsItsCache) {

@@ -75,7 +75,7 @@ TEST_P(CudaProducts, LoraPartsOwnTheirColumns) {
     BufferId db = builder.persistent("db", DType::f32, {fixed(out()), fixed(kRank)}, Role::gradients);
     LoraAttributes attributes{
         2.0F, kRank, {{0, 0, first}, {columns - (out() - first), first, out() - first}}};
-    builder.append(OpKind::lora_up, "up", {down, b}, {y}, attributes).accumulates = 1;
+    builder.append(OpKind::lora_up, "up", {down, b}, {y}, attributes).accumulates = accumulate ? 1 : 0;
     builder.append(OpKind::lora_up_backward_input, "ddown", {dy, b}, {ddown}, attributes).accumulates =
         accumulate ? 1 : 0;
     builder.append(OpKind::lora_up_backward_weight, "db", {dy, down}, {db}, attributes).accumulates =

@@ -31,7 +31,7 @@ int64_t largest_part(const LoraAttributes& attributes) {
 
 }  // namespace
 
-// Part i: y [T, its columns] += scale * down_i [T,r] B_i^T [r,rows].
+// Part i: y [T, its columns] = or += scale * down_i [T,r] B_i^T [r,rows].
 void lora_up(const KernelCall& call) {
   const auto& attributes = attributes_of<LoraAttributes>(call.op);
   PartViews whole = {matrix(call.outputs[0]), matrix(call.inputs[0]), matrix(call.inputs[1])};
@@ -43,7 +43,7 @@ void lora_up(const KernelCall& call) {
     product.c = part.y;
     product.transpose_b = true;
     product.alpha = attributes.scale;
-    product.accumulate = true;
+    product.accumulate = call.op.accumulates_output(0);
     gemm(product, call.workspace);
   }
 }

@@ -2,7 +2,6 @@
 #include "backend/cuda/blas.h"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda/lora_hopper.h"
-#include "base/check.h"
 
 namespace snug::cuda {
 namespace {
@@ -33,10 +32,9 @@ void multiply_parts(const Queue& queue, const KernelCall& call, const PartViews&
 
 }  // namespace
 
-// Part i: y [T, its columns] += scale * down_i [T,r] B_i^T [r,rows].
+// Part i: y [T, its columns] = or += scale * down_i [T,r] B_i^T [r,rows].
 void lora_up(const Queue& queue, const KernelCall& call) {
-  SNUG_CHECK(call.op.accumulates_output(0), "lora_up adds to y");
-  if (hopper_lora_up(call, queue.stream)) {
+  if (call.op.accumulates_output(0) && hopper_lora_up(call, queue.stream)) {
     return;
   }
   PartViews whole = {matrix(call.outputs[0]), matrix(call.inputs[0]), matrix(call.inputs[1])};
