@@ -2,18 +2,21 @@
 // executor and step. Prints one line "SNUG {json}", and with profile=1 where the time goes.
 //
 //   train_gpu model=Qwen/Qwen2.5-7B-Instruct batch=4 length=2048 [target=256] [rank=128] [dtype=bf16]
-//             [recompute=none|selective|full|fit] [memory=23.6GiB] [chunk=1024] [steps=6] [accumulate=1]
-//             [graphs=1] [profile=0] [plan=0] [states=fp32|bf16] [dropout=0.05] [model_dropout=0]
-//             [curve=FOLDER] [checkpoint=FOLDER]
-// rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`; plan=1 needs no card. With
-// curve, two batches come in turn, all losses are printed, and FOLDER gets what peer.py needs to do the same.
-// With checkpoint, what saving one there costs is measured too.
+//             [quantization=none|nf4|nf4_double|fp4|int8] [memory=23.6GiB] [chunk=1024] [steps=6]
+//             [accumulate=1] [recompute=none|selective|full|fit|none:8,selective:24] [graphs=1] [profile=0]
+//             [plan=0] [states=fp32|bf16] [dropout=0.05] [model_dropout=0] [curve=FOLDER] [checkpoint=FOLDER]
+//             [weights=FOLDER]
+// rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`, none:8,selective:24 says what
+// each layer does; plan=1 needs no card. With curve, two batches come in turn, all losses are printed, and
+// FOLDER gets what peer.py needs to do the same. With checkpoint, what saving one there costs is measured
+// too. With weights, those of the model's folder are loaded, and how long that took is printed as load_s.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <tuple>
 
@@ -27,9 +30,12 @@
 #include "gpu/profiling_backend.h"
 #include "gpu/same_start.h"
 #include "io/json.h"
+#include "io/tensor_source.h"
 #include "model/locate.h"
 #include "plan/speed.h"
 #include "plan/training.h"
+#include "recipe/choices.h"
+#include "train/code_placer.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -53,6 +59,7 @@ Arguments read_arguments(int argc, char** argv) {
                          {"target", "0"},
                          {"rank", "128"},
                          {"dtype", "bf16"},
+                         {"quantization", "none"},
                          {"recompute", "none"},
                          {"memory", ""},
                          {"chunk", "1024"},
@@ -64,6 +71,7 @@ Arguments read_arguments(int argc, char** argv) {
                          {"model_dropout", "0"},
                          {"curve", ""},
                          {"checkpoint", ""},
+                         {"weights", ""},
                          {"profile", "0"},
                          {"plan", "0"}};
   for (int i = 1; i < argc; ++i) {
@@ -77,10 +85,20 @@ Arguments read_arguments(int argc, char** argv) {
   return arguments;
 }
 
+Quantization quantization_of(const std::string& name) {
+  auto found = std::find_if(kQuantizations.begin(), kQuantizations.end(),
+                            [&](const auto& choice) { return choice.first == name; });
+  if (found == kQuantizations.end()) {
+    throw bad_input(fmt::format("quantization={}: no such format", name));
+  }
+  return found->second;
+}
+
 Recipe make_recipe(const Arguments& arguments) {
   Recipe recipe;
   recipe.model.path = arguments.at("model");
   recipe.model.dtype = parse_dtype(arguments.at("dtype"));
+  recipe.model.quantization = quantization_of(arguments.at("quantization"));
   recipe.model.dropout = std::stod(arguments.at("model_dropout"));  // the peer's models have none
   recipe.data.max_length = number(arguments, "length");
   recipe.data.max_target_length = number(arguments, "target");
@@ -112,17 +130,29 @@ std::string text_of(const std::vector<Recompute>& layers) {
                      std::count(layers.begin(), layers.end(), Recompute::full), layers.size());
 }
 
-Plan make_bench_plan(const Arguments& arguments, Recipe& recipe, const ModelSpec& spec, const Device& device,
-                     std::string& chosen) {
+// "full", or "none:8,selective:24".
+std::vector<Recompute> policies_of(const std::string& text) {
   const std::map<std::string, Recompute> policies = {
       {"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
+  std::vector<Recompute> layers;
+  std::stringstream list(text);
+  for (std::string run; std::getline(list, run, ',');) {
+    size_t colon = run.find(':');
+    size_t count = colon == std::string::npos ? 1 : std::stoul(run.substr(colon + 1));
+    layers.insert(layers.end(), count, policies.at(run.substr(0, colon)));
+  }
+  return layers;
+}
+
+Plan make_bench_plan(const Arguments& arguments, Recipe& recipe, const ModelSpec& spec, const Device& device,
+                     std::string& chosen) {
   chosen = arguments.at("recompute");
   if (chosen == "fit") {
     FittedRecipe fitted = with_least_recompute(recipe, spec, device);
     chosen = text_of(fitted.recipe.memory.recompute);
     return std::move(fitted.plan);
   }
-  recipe.memory.recompute = {policies.at(chosen)};
+  recipe.memory.recompute = policies_of(chosen);
   return plan_training(recipe, spec, device);
 }
 
@@ -137,6 +167,25 @@ class WeightFiller {
   }
 
   const std::vector<float>& block() const { return values_; }
+
+  // A weight of codes is made of the values that the others get.
+  void fill_codes(const Buffer& buffer, float deviation) {
+    DType dtype = buffer.format.dtype;
+    const std::vector<std::byte>& raw = block_of(dtype, deviation, 0);
+    auto block = static_cast<int64_t>(values_.size());
+    Staging staging(executor_);
+    for (const TensorPart& part : buffer.parts) {
+      place_codes(executor_, staging, buffer, part, [&](int64_t first, int64_t count, void* to) {
+        for (int64_t done = 0; done < count;) {
+          int64_t from = (first + done) % block;
+          int64_t now = std::min(block - from, count - done);
+          std::copy_n(raw.data() + bytes_of(dtype, from), bytes_of(dtype, now),
+                      static_cast<std::byte*>(to) + bytes_of(dtype, done));
+          done += now;
+        }
+      });
+    }
+  }
 
   void fill(const std::string& name, float deviation, float mean) {
     if (!executor_.has(kLoadPhase, name)) {
@@ -186,6 +235,10 @@ void fill_weights(Executor& executor, WeightFiller& filler) {
       continue;
     }
     StartValues start = start_values(buffer);
+    if (buffer.format.is_coded()) {
+      filler.fill_codes(buffer, start.deviation);
+      continue;
+    }
     filler.fill(buffer.name, start.deviation, start.mean);
     filler.fill(buffer.name + ".master", start.deviation, start.mean);
   }
@@ -326,6 +379,7 @@ int run(int argc, char** argv) {
                  {"length", arguments.at("length")},
                  {"dtype", arguments.at("dtype")},
                  {"rank", arguments.at("rank")},
+                 {"quantization", arguments.at("quantization")},
                  {"states", arguments.at("states")},
                  {"accumulate", arguments.at("accumulate")},
                  {"dropout", arguments.at("dropout")},
@@ -347,6 +401,13 @@ int run(int argc, char** argv) {
     }
     WeightFiller filler(executor);
     fill_weights(executor, filler);
+    if (std::string folder = arguments.at("weights"); !folder.empty()) {
+      TensorSource source = open_tensors(folder);
+      auto start = std::chrono::steady_clock::now();
+      load_tensors(executor, Role::base_weights, source);
+      report["load_s"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      report["file_bytes"] = source.stored_bytes();
+    }
     if (!arguments.at("curve").empty()) {
       write_same_start(arguments.at("curve"), plan, filler.block(),
                        {curve_batch(recipe, spec, 0), curve_batch(recipe, spec, 1)}, start_values);
