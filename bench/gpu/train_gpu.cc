@@ -4,8 +4,8 @@
 //   train_gpu model=Qwen/Qwen2.5-7B-Instruct batch=4 length=2048 [target=256] [rank=128] [dtype=bf16]
 //             [quantization=none|nf4|nf4_double|fp4|int8] [memory=23.6GiB] [chunk=1024] [steps=6]
 //             [accumulate=1] [recompute=none|selective|full|fit|none:8,selective:24] [graphs=1] [profile=0]
-//             [plan=0] [states=fp32|bf16] [dropout=0.05] [model_dropout=0] [curve=FOLDER] [checkpoint=FOLDER]
-//             [weights=FOLDER]
+//             [plan=0] [states=fp32|bf16|8bit] [dropout=0.05] [model_dropout=0] [curve=FOLDER]
+//             [checkpoint=FOLDER] [weights=FOLDER]
 // rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`, none:8,selective:24 says what
 // each layer does; plan=1 needs no card. With curve, two batches come in turn, all losses are printed, and
 // FOLDER gets what peer.py needs to do the same. With checkpoint, what saving one there costs is measured
@@ -85,11 +85,13 @@ Arguments read_arguments(int argc, char** argv) {
   return arguments;
 }
 
-Quantization quantization_of(const std::string& name) {
-  auto found = std::find_if(kQuantizations.begin(), kQuantizations.end(),
-                            [&](const auto& choice) { return choice.first == name; });
-  if (found == kQuantizations.end()) {
-    throw bad_input(fmt::format("quantization={}: no such format", name));
+// The value of a name in one of the tables that the recipe's keys have.
+template <typename Choices>
+auto choice_of(const Choices& choices, const std::string& name) {
+  auto found =
+      std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == name; });
+  if (found == choices.end()) {
+    throw bad_input(fmt::format("\"{}\" is none of the choices", name));
   }
   return found->second;
 }
@@ -98,14 +100,14 @@ Recipe make_recipe(const Arguments& arguments) {
   Recipe recipe;
   recipe.model.path = arguments.at("model");
   recipe.model.dtype = parse_dtype(arguments.at("dtype"));
-  recipe.model.quantization = quantization_of(arguments.at("quantization"));
+  recipe.model.quantization = choice_of(kQuantizations, arguments.at("quantization"));
   recipe.model.dropout = std::stod(arguments.at("model_dropout"));  // the peer's models have none
   recipe.data.max_length = number(arguments, "length");
   recipe.data.max_target_length = number(arguments, "target");
   recipe.training.per_device_train_batch_size = number(arguments, "batch");
   recipe.training.gradient_accumulation_steps = number(arguments, "accumulate");
   recipe.training.learning_rate = 1e-4;
-  recipe.training.optimizer_states = parse_dtype(arguments.at("states")).value();
+  recipe.training.optimizer_states = choice_of(kOptimizerStates, arguments.at("states"));
   if (!arguments.at("curve").empty()) {  // as the peer's optimizer
     recipe.training.lr_scheduler_type = Schedule::constant;
     recipe.training.max_grad_norm = 0;
