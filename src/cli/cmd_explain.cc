@@ -1,0 +1,88 @@
+// snug explain LOG [RECIPE]
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "explain/log.h"
+#include "explain/story.h"
+#include "io/printable.h"
+#include "model/catalogue.h"
+#include "recipe/parse.h"
+#include "report/explain_report.h"
+
+namespace snug {
+namespace {
+
+struct ExplainOptions {
+  std::string log;
+  std::string recipe;
+  bool json = false;
+};
+
+// A log of weeks is mostly progress; what ended it stands at its end.
+constexpr std::streamoff kMostBytes = 64 << 20;
+
+std::string read_text(const std::string& path) {
+  if (path == kStandardInput) {
+    return {std::istreambuf_iterator<char>(std::cin), {}};
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw bad_input(fmt::format("{}: there is no such log, or it cannot be read", in_quotes(path)));
+  }
+  file.seekg(0, std::ios::end);
+  std::streamoff size = file.tellg();
+  file.seekg(size > kMostBytes ? size - kMostBytes : 0);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int explain_command(const ExplainOptions& options) {
+  LogFacts facts = read_log(read_text(options.log));
+  if (facts.empty()) {
+    throw bad_input(fmt::format(
+        "{}: nothing in it says what happened. What can be explained: {}. Counts are compared with {} "
+        "models.",
+        in_quotes(options.log), fmt::join(known_log_texts(), "; "), catalogue_ids().size()));
+  }
+  std::optional<Recipe> recipe;
+  if (!options.recipe.empty()) {
+    recipe = read_recipe(options.recipe);
+  }
+  Story story = tell_story(facts, recipe ? &*recipe : nullptr);
+  if (options.json) {
+    fmt::print("{}\n", explain_json(story).dump(2));
+  } else {
+    fmt::print("{}", explain_report(story, Style::for_stdout()));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, Action& action) {
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App* command = app.add_subcommand(
+      "explain", "What another program's log says about memory, and what would have fitted");
+  command->add_option("log", options->log, "The log, or - for standard input")->required();
+  command->add_option("recipe", options->recipe,
+                      "The run as a recipe, if there is one: its model and its settings");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->footer(
+      "\nReads what PyTorch, PEFT, accelerate, bitsandbytes, DeepSpeed, llama.cpp and\n"
+      "nvidia-smi print, compares counts and sizes with the shapes of well-known models,\n"
+      "and gives a recipe that fits. Needs no card, no weights and no network.\n"
+      "Exit code 2: the log says nothing that is known.\n"
+      "\nExamples:\n  snug explain train.log\n  nvidia-smi | snug explain -\n  snug explain train.log "
+      "recipe.yml --json");
+  command->callback([options, &action] { action = [options] { return explain_command(*options); }; });
+}
+
+}  // namespace snug

@@ -1,0 +1,54 @@
+// snug explain: logs that people published, told as the golden files have it.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "support/run_snug.h"
+
+namespace snug {
+namespace {
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Regenerate with: snug explain tests/goldens/logs/NAME > tests/goldens/logs/NAME.told
+void expect_told(const std::string& name) {
+  CommandResult result = run_snug({"explain", source_path("tests/goldens/logs/" + name)});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output, contents(source_path("tests/goldens/logs/" + name + ".told")));
+}
+
+TEST(Explain, TheRiddleOfCase1) {
+  expect_told("case1_mtup.log");
+}
+
+TEST(Explain, TheLoadingOfCase4) {
+  expect_told("case4_oom.log");
+}
+
+TEST(Explain, NvidiaSmi) {
+  expect_told("nvidia_smi.txt");
+}
+
+// With the recipe, the settings that make it fit.
+TEST(Explain, ARecipeBesideTheLog) {
+  Json told =
+      json_output(run_snug({"explain", source_path("tests/goldens/logs/case4_oom.log"),
+                            source_path("tests/goldens/plans/cases/case4_deepseek_lora.yml"), "--json"}));
+  EXPECT_EQ(told["model"], "deepseek-ai/deepseek-llm-7b-base");
+  EXPECT_EQ(told["fits"]["settings"][0], "model.dtype=bf16");
+  EXPECT_LE(told["fits"]["peak_bytes"], told["fits"]["limit_bytes"]);
+}
+
+TEST(Explain, ALogThatSaysNothing) {
+  CommandResult result = run_snug({"explain", source_path("README.md")});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("What can be explained: PyTorch's"), std::string::npos) << result.errors;
+  EXPECT_EQ(run_snug({"explain", "no-such.log"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace snug
