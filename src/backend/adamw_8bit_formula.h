@@ -14,7 +14,7 @@ namespace snug {
 
 // Elements that share a scale.
 inline constexpr int64_t kStateBlock = kFirstMoment8bit.block;
-static_assert(kStateBlock == kSecondMoment8bit.block);
+static_assert(kStateBlock == kSecondMoment8bit.block && kStateBlock == kRoundingBlock);
 
 // What all elements of a step share.
 struct Adamw8bitStep {
@@ -84,23 +84,6 @@ template <typename Real>
 constexpr uint8_t with_sign_of(Real value, uint8_t code, const float* map) {
   bool is_flipped = std::signbit(map[code]) != std::signbit(value);
   return is_flipped ? static_cast<uint8_t>(value > 0 ? code + 1 : code - 1) : code;
-}
-
-// ---- rounding of bf16 parameters by chance (stochastic_bf16_bits) ----
-
-// Element i of a tensor takes 16 of the 128 bits of philox(seed, stream, counter): half `half` of eight.
-// Those that share a counter are what a thread of a card updates.
-struct RoundingPlace {
-  uint64_t counter = 0;
-  uint32_t half = 0;
-};
-inline constexpr int64_t kElementsACounter = 8;
-
-constexpr RoundingPlace rounding_place(int64_t element) {
-  int64_t within = element % kStateBlock;
-  int64_t lane = within % (kStateBlock / 2) / 4;
-  return {.counter = static_cast<uint64_t>(element / kStateBlock * (kStateBlock / kElementsACounter) + lane),
-          .half = static_cast<uint32_t>(within / (kStateBlock / 2) * 4 + within % 4)};
 }
 
 }  // namespace snug

@@ -108,4 +108,22 @@ constexpr uint64_t rounding_stream(int64_t step, uint64_t tensor) {
   return mix(static_cast<uint64_t>(step)) ^ ((uint64_t{1} << 32) + tensor);
 }
 
+// Where parameters alone are rounded by chance, element i of a tensor takes 16 of the 128 bits of
+// philox(seed, stream, counter): half `half` of eight. Those that share a counter are what a thread of a card
+// updates: four neighbours in each half of a block.
+struct RoundingPlace {
+  uint64_t counter = 0;
+  uint32_t half = 0;
+};
+inline constexpr int64_t kElementsACounter = 8;
+inline constexpr int64_t kRoundingBlock = 256;
+
+constexpr RoundingPlace rounding_place(int64_t element) {
+  int64_t within = element % kRoundingBlock;
+  int64_t lane = within % (kRoundingBlock / 2) / 4;
+  return {.counter =
+              static_cast<uint64_t>(element / kRoundingBlock * (kRoundingBlock / kElementsACounter) + lane),
+          .half = static_cast<uint32_t>(within / (kRoundingBlock / 2) * 4 + within % 4)};
+}
+
 }  // namespace snug

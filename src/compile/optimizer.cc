@@ -1,4 +1,4 @@
-// AdamW wiring, and what goes with it from step to step.
+// The optimizers' wiring, and what goes with it from step to step.
 #include "compile/optimizer.h"
 
 #include <algorithm>
@@ -43,30 +43,14 @@ Program add_loss_scale(Program train) {
 
 namespace {
 
-// The buffers of adamw, list by list.
+// The buffers of an update, list by list.
 struct UpdateLists {
+  std::vector<const Buffer*> trained;  // of the training program
   std::vector<BufferId> gradients;
   std::vector<BufferId> parameters;
-  std::vector<BufferId> first_moments;
-  std::vector<BufferId> second_moments;
   std::vector<BufferId> copies;
+  std::vector<float> weight_decay;
 };
-
-struct MomentFormats {
-  Format first;
-  Format second;
-};
-
-MomentFormats moment_formats(OptimizerStates states) {
-  switch (states) {
-    case OptimizerStates::bf16:
-      return {DType::bf16, DType::bf16};
-    case OptimizerStates::eight_bits:
-      return {kFirstMoment8bit, kSecondMoment8bit};
-    default:
-      return {DType::f32, DType::f32};
-  }
-}
 
 // bf16 parameters go without, where they are rounded stochastically; fp16's small range would lose small
 // ones.
@@ -74,37 +58,26 @@ bool needs_master(DType parameter, OptimizerStates states) {
   return parameter == DType::f16 || (parameter == DType::bf16 && states == OptimizerStates::fp32);
 }
 
-UpdateLists make_lists(Builder& builder, const Program& train, AdamwAttributes& attributes,
-                       const TrainingSection& training) {
+UpdateLists make_lists(Builder& builder, const Program& train, const TrainingSection& training) {
   UpdateLists lists;
-  MomentFormats formats = moment_formats(training.optimizer_states);
   for (const Buffer& parameter : train.buffers) {
     if (!parameter.trainable) {
       continue;
     }
     const std::string& name = parameter.name;
-    auto moment = [&](const std::string& moment_name, const Format& format) {
-      BufferId id = builder.persistent(moment_name, format, parameter.dims, Role::optimizer_states);
-      if (format.is_coded()) {  // tensor by tensor
-        builder.program().buffer(id).parts = parameter.parts;
-      }
-      return id;
-    };
     bool has_master = needs_master(parameter.dtype(), training.optimizer_states);
+    lists.trained.push_back(&parameter);
     lists.gradients.push_back(
         builder.persistent(gradient_name(name), DType::f32, parameter.dims, Role::gradients));
     lists.parameters.push_back(builder.persistent(
         has_master ? master_name(parameter) : name, has_master ? DType::f32 : parameter.dtype(),
         parameter.dims, has_master ? Role::master_copies : parameter.role, Origin::program));
-    lists.first_moments.push_back(moment(first_moment_name(name), formats.first));
-    lists.second_moments.push_back(moment(second_moment_name(name), formats.second));
     if (has_master) {
       lists.copies.push_back(
           builder.persistent(name, parameter.dtype(), parameter.dims, parameter.role, Origin::program));
     }
-    attributes.weight_decay.push_back(is_decayed(parameter) ? static_cast<float>(training.weight_decay) : 0);
+    lists.weight_decay.push_back(is_decayed(parameter) ? static_cast<float>(training.weight_decay) : 0);
   }
-  attributes.has_copies = !lists.copies.empty();
   return lists;
 }
 
@@ -125,17 +98,123 @@ BufferId add_state_maps(Builder& builder) {
   return id;
 }
 
-}  // namespace
+struct MomentFormats {
+  Format first;
+  Format second;
+};
 
-Program build_update(const Program& train, const TrainingSection& training) {
-  Builder builder(kUpdatePhase);
-  OptimizerStates states = training.optimizer_states;
+MomentFormats moment_formats(OptimizerStates states) {
+  switch (states) {
+    case OptimizerStates::bf16:
+      return {DType::bf16, DType::bf16};
+    case OptimizerStates::eight_bits:
+      return {kFirstMoment8bit, kSecondMoment8bit};
+    default:
+      return {DType::f32, DType::f32};
+  }
+}
+
+void append_to(std::vector<BufferId>& all, const std::vector<BufferId>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+// What the optimizer reads of a step.
+struct StepBuffers {
+  BufferId scalars;
+  BufferId norm;
+  BufferId clock;
+};
+
+void append_adamw(Builder& builder, const UpdateLists& lists, const StepBuffers& step,
+                  const TrainingSection& training) {
   AdamwAttributes attributes{.beta1 = training.adam_beta1,
                              .beta2 = training.adam_beta2,
                              .epsilon = static_cast<float>(training.adam_epsilon),
                              .max_norm = static_cast<float>(training.max_grad_norm),
-                             .weight_decay = {}};
-  UpdateLists lists = make_lists(builder, train, attributes, training);
+                             .weight_decay = lists.weight_decay,
+                             .has_copies = !lists.copies.empty()};
+  MomentFormats formats = moment_formats(training.optimizer_states);
+  auto moment = [&](const std::string& name, const Format& format, const Buffer& parameter) {
+    BufferId id = builder.persistent(name, format, parameter.dims, Role::optimizer_states);
+    if (format.is_coded()) {  // tensor by tensor
+      builder.program().buffer(id).parts = parameter.parts;
+    }
+    return id;
+  };
+  std::vector<BufferId> first_moments;
+  std::vector<BufferId> second_moments;
+  for (const Buffer* parameter : lists.trained) {
+    first_moments.push_back(moment(first_moment_name(parameter->name), formats.first, *parameter));
+    second_moments.push_back(moment(second_moment_name(parameter->name), formats.second, *parameter));
+  }
+  std::vector<BufferId> inputs = lists.gradients;
+  append_to(inputs, {step.scalars, step.norm});
+  if (training.optimizer_states != OptimizerStates::fp32) {
+    inputs.push_back(builder.input(kRoundingRandom, DType::i64, {fixed(2)}));
+  }
+  bool is_8bit = training.optimizer_states == OptimizerStates::eight_bits;
+  if (is_8bit) {
+    inputs.push_back(add_state_maps(builder));
+  }
+  std::vector<BufferId> outputs = lists.parameters;
+  append_to(outputs, first_moments);
+  append_to(outputs, second_moments);
+  append_to(outputs, lists.copies);
+  builder.append(is_8bit ? OpKind::adamw_8bit : OpKind::adamw, is_8bit ? "adamw_8bit" : "adamw",
+                 std::move(inputs), std::move(outputs), std::move(attributes));
+}
+
+// The tensors of the file within a parameter; returns how many mean squares they have.
+int64_t append_tensors(const Buffer& parameter, size_t index, std::vector<FactoredTensor>& tensors) {
+  bool is_matrix = parameter.dims.size() == 2;
+  int64_t columns = is_matrix ? parameter.dims[1].max : 0;
+  int64_t states = 0;
+  auto add = [&](int64_t row_begin, int64_t rows) {
+    tensors.push_back({.parameter = index,
+                       .first_element = row_begin * (is_matrix ? columns : 1),
+                       .first_state = states,
+                       .rows = rows,
+                       .columns = columns});
+    states += tensors.back().states();
+  };
+  for (const TensorPart& part : parameter.parts) {
+    add(part.row_begin, part.rows);
+  }
+  if (parameter.parts.empty()) {
+    add(0, parameter.dims[0].max);
+  }
+  return states;
+}
+
+void append_adafactor(Builder& builder, const UpdateLists& lists, const StepBuffers& step,
+                      const TrainingSection& training) {
+  AdafactorAttributes attributes{.max_norm = static_cast<float>(training.max_grad_norm),
+                                 .weight_decay = lists.weight_decay,
+                                 .tensors = {},
+                                 .has_copies = !lists.copies.empty()};
+  std::vector<BufferId> mean_squares;
+  for (size_t i = 0; i < lists.trained.size(); ++i) {
+    int64_t states = append_tensors(*lists.trained[i], i, attributes.tensors);
+    mean_squares.push_back(builder.persistent(second_moment_name(lists.trained[i]->name), DType::f32,
+                                              {fixed(states)}, Role::optimizer_states));
+  }
+  std::vector<BufferId> inputs = lists.gradients;
+  append_to(inputs, {step.scalars, step.norm, step.clock});
+  if (training.optimizer_states != OptimizerStates::fp32) {
+    inputs.push_back(builder.input(kRoundingRandom, DType::i64, {fixed(2)}));
+  }
+  std::vector<BufferId> outputs = lists.parameters;
+  append_to(outputs, mean_squares);
+  append_to(outputs, lists.copies);
+  builder.append(OpKind::adafactor, "adafactor", std::move(inputs), std::move(outputs),
+                 std::move(attributes));
+}
+
+}  // namespace
+
+Program build_update(const Program& train, const TrainingSection& training) {
+  Builder builder(kUpdatePhase);
+  UpdateLists lists = make_lists(builder, train, training);
   BufferId norm = builder.persistent(kGradientNorm, DType::f32, {fixed(1)}, Role::batch);
   builder.append(OpKind::gradient_norm, "gradient_norm", lists.gradients, {norm});
 
@@ -149,21 +228,12 @@ Program build_update(const Program& train, const TrainingSection& training) {
                  {clock, scalars, loss_sum, history},
                  StepAttributes{training.adam_beta1, training.adam_beta2, computes_in_fp16(train)});
 
-  std::vector<BufferId> inputs = std::move(lists.gradients);
-  inputs.insert(inputs.end(), {scalars, norm});
-  if (states != OptimizerStates::fp32) {
-    inputs.push_back(builder.input(kRoundingRandom, DType::i64, {fixed(2)}));
+  StepBuffers step{.scalars = scalars, .norm = norm, .clock = clock};
+  if (training.optim == Optimizer::adafactor) {
+    append_adafactor(builder, lists, step, training);
+  } else {
+    append_adamw(builder, lists, step, training);
   }
-  bool is_8bit = states == OptimizerStates::eight_bits;
-  if (is_8bit) {
-    inputs.push_back(add_state_maps(builder));
-  }
-  std::vector<BufferId> outputs = std::move(lists.parameters);
-  for (const auto* group : {&lists.first_moments, &lists.second_moments, &lists.copies}) {
-    outputs.insert(outputs.end(), group->begin(), group->end());
-  }
-  builder.append(is_8bit ? OpKind::adamw_8bit : OpKind::adamw, is_8bit ? "adamw_8bit" : "adamw",
-                 std::move(inputs), std::move(outputs), std::move(attributes));
   Program program = builder.finish();
   verify_with_shapes(program);
   return program;

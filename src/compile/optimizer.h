@@ -6,9 +6,9 @@
 
 namespace snug {
 
-// Global gradient norm, then AdamW over all trainable buffers of `train`. A parameter that is not fp32 keeps
-// an fp32 master ("<name>.master"), from which its compute copy is rounded after each update; without
-// fp32 optimizer states, a bf16 parameter has none and is updated itself.
+// Global gradient norm, then AdamW or Adafactor over all trainable buffers of `train`. A parameter that is
+// not fp32 keeps an fp32 master ("<name>.master"), from which its compute copy is rounded after each update;
+// without fp32 optimizer states, a bf16 parameter has none and is updated itself.
 Program build_update(const Program& train, const TrainingSection& training);
 
 // For a training program that computes in fp16: its input "scale" becomes the input "share" times the loss

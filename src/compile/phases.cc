@@ -150,6 +150,15 @@ void require_adapters(const Recipe& recipe) {
   }
 }
 
+void require_states_of_optimizer(const TrainingSection& training) {
+  if (training.optim == Optimizer::adafactor && training.optimizer_states == OptimizerStates::eight_bits) {
+    throw bad_input(
+        "training.optimizer_states is 8bit, but Adafactor keeps sums of rows and columns, which are small "
+        "and stay "
+        "fp32: write training.optimizer_states: bf16 to leave out the fp32 copy of bf16 weights, or fp32");
+  }
+}
+
 void require_layer_policies(const Recipe& recipe, const ModelSpec& spec) {
   size_t count = recipe.memory.recompute.size();
   if (count > 1 && count != static_cast<size_t>(spec.all_layers())) {
@@ -173,6 +182,7 @@ DropoutRates run_dropout(const Recipe& recipe, const ModelSpec& spec) {
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {
   require_positions(recipe, spec);
   require_adapters(recipe);
+  require_states_of_optimizer(recipe.training);
   require_layer_policies(recipe, spec);
   const TrainingSection& training = recipe.training;
   Program train = build_loss_program(recipe, spec, {kTrainPhase, limits.train, true});

@@ -38,16 +38,25 @@ struct OptIn {
 
 constexpr std::array kOptIns = {
     OptIn{[](const Recipe& recipe, const ModelSpec&) {
-            return recipe.training.optimizer_states == OptimizerStates::fp32;
+            return recipe.training.optim == Optimizer::adamw &&
+                   recipe.training.optimizer_states == OptimizerStates::fp32;
           },
           [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::bf16; },
           "AdamW's moments in bf16 and no fp32 copy of bf16 weights, rounded stochastically"},
     OptIn{[](const Recipe& recipe, const ModelSpec&) {
-            return recipe.training.optimizer_states != OptimizerStates::eight_bits;
+            return recipe.training.optim == Optimizer::adamw &&
+                   recipe.training.optimizer_states != OptimizerStates::eight_bits;
           },
           [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::eight_bits; },
           "AdamW's moments as codes of 8 bits, and no fp32 copy of bf16 weights, which are rounded "
           "stochastically"},
+    OptIn{[](const Recipe& recipe, const ModelSpec& spec) {
+            return recipe.training.optim == Optimizer::adafactor &&
+                   recipe.training.optimizer_states == OptimizerStates::fp32 &&
+                   run_dtype(recipe, spec) == DType::bf16;
+          },
+          [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::bf16; },
+          "no fp32 copy of bf16 weights, which are rounded stochastically"},
     OptIn{[](const Recipe& recipe, const ModelSpec& spec) { return run_dtype(recipe, spec) == DType::f32; },
           [](Recipe& recipe) { recipe.model.dtype = DType::bf16; },
           "weights and computation in bf16 instead of fp32"},

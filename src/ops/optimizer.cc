@@ -90,6 +90,38 @@ std::string check_adamw_8bit(const Program& program, const Op& op) {
        {"maps", input_of(program, op, places.maps()), {fixed(2), fixed(kDynamicMapEntries)}}});
 }
 
+std::string check_adafactor(const Program& program, const Op& op) {
+  const auto& attributes = attributes_of<AdafactorAttributes>(op);
+  AdafactorPlaces places(attributes);
+  if (op.inputs.size() <= places.clock() || op.outputs.size() != places.output_count()) {
+    return "the lists of parameters, mean squares and gradients differ in length";
+  }
+  std::vector<int64_t> states(places.count());
+  for (const FactoredTensor& tensor : attributes.tensors) {
+    states[tensor.parameter] += tensor.states();
+  }
+  for (size_t i = 0; i < places.count(); ++i) {
+    const Dims& dims = input_of(program, op, places.gradient(i))->dims;
+    std::string problem =
+        find_mismatch({{"parameter", output_of(program, op, places.parameter(i)), dims},
+                       {"mean squares", output_of(program, op, places.mean_squares(i)), {fixed(states[i])}},
+                       {"copy", output_of(program, op, places.copy(i)), dims, !places.has_copies()}});
+    if (!problem.empty()) {
+      return problem;
+    }
+  }
+  bool is_rounded = output_of(program, op, places.parameter(0))->format == DType::bf16;
+  return find_mismatch({{"scalars", input_of(program, op, places.scalars()), {fixed(kScalarNumbers)}},
+                        {"norm", input_of(program, op, places.norm()), {fixed(1)}},
+                        {"clock", input_of(program, op, places.clock()), {fixed(kClockWords)}},
+                        {"random", input_of(program, op, places.random()), {fixed(2)}, !is_rounded}});
+}
+
+Effect adafactor_input_effect(const Op& op, size_t input) {
+  return input < AdafactorPlaces(attributes_of<AdafactorAttributes>(op)).scalars() ? Effect::update
+                                                                                   : Effect::read;
+}
+
 // The gradients are cleared for the next step.
 Effect adamw_input_effect(const Op& op, size_t input) {
   return input < AdamwPlaces(attributes_of<AdamwAttributes>(op)).scalars() ? Effect::update : Effect::read;
@@ -148,5 +180,12 @@ const OpRow kAdamw8bitRow = {.kind = OpKind::adamw_8bit,
                              .input_effect = adamw_input_effect,
                              .output_effect = adamw_output_effect,
                              .coded_outputs = true};
+
+const OpRow kAdafactorRow = {.kind = OpKind::adafactor,
+                             .name = "adafactor",
+                             .find_shape_problem = check_adafactor,
+                             .cost = cost_of_update,
+                             .input_effect = adafactor_input_effect,
+                             .output_effect = adamw_output_effect};
 
 }  // namespace snug

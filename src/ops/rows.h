@@ -36,5 +36,6 @@ extern const OpRow kGradientNormRow;
 extern const OpRow kCloseStepRow;
 extern const OpRow kAdamwRow;
 extern const OpRow kAdamw8bitRow;
+extern const OpRow kAdafactorRow;
 
 }  // namespace snug

@@ -41,6 +41,7 @@ const OpRow& row_of(OpKind kind) {
       &kCloseStepRow,
       &kAdamwRow,
       &kAdamw8bitRow,
+      &kAdafactorRow,
   };
   const OpRow& row = *kRows[static_cast<size_t>(kind)];
   SNUG_CHECK(row.kind == kind, "the op table is not in the order of OpKind");

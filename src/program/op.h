@@ -55,8 +55,10 @@ enum class OpKind : uint8_t {
   adamw_8bit,  // gradients (n), scalars[4], norm[1], random[2] = seed, step, maps[2,256] -> parameters (n),
                //   first moments (n) and second moments (n), both codes, compute copies (n)?; the gradients
                //   are cleared
+  adafactor,  // gradients (n), scalars[4], norm[1], clock[4], random[2]? = seed, step -> parameters (n), mean
+              //   squares (n), compute copies (n)?; the gradients are cleared
 };
-inline constexpr int kOpKindCount = static_cast<int>(OpKind::adamw_8bit) + 1;
+inline constexpr int kOpKindCount = static_cast<int>(OpKind::adafactor) + 1;
 
 // Attributes: the numbers that an op needs beyond its buffers. One struct per family of kinds.
 struct NormAttributes {
@@ -153,10 +155,31 @@ struct AdamwAttributes {
   bool has_copies = false;          // a compute copy of each parameter is written as well
 };
 
+// One tensor of the file within a parameter of adafactor. Mean squares of a matrix are kept by rows and
+// columns, those of a vector element by element.
+struct FactoredTensor {
+  size_t parameter = 0;
+  int64_t first_element = 0;  // within the parameter
+  int64_t first_state = 0;    // within its mean squares: rows, and then columns
+  int64_t rows = 0;           // of a vector: its elements
+  int64_t columns = 0;        // 0: a vector
+
+  constexpr bool is_matrix() const { return columns > 0; }
+  constexpr int64_t row_length() const { return columns > 0 ? columns : 1; }
+  constexpr int64_t elements() const { return rows * row_length(); }
+  constexpr int64_t states() const { return rows + columns; }
+};
+struct AdafactorAttributes {
+  float max_norm = 0;               // clip the global gradient norm to this; 0: no clipping
+  std::vector<float> weight_decay;  // one per parameter buffer
+  std::vector<FactoredTensor> tensors;
+  bool has_copies = false;  // a compute copy of each parameter is written as well
+};
+
 using Attributes =
     std::variant<std::monostate, NormAttributes, HeadNormAttributes, LinearAttributes, LoraAttributes,
                  RopeAttributes, AttentionAttributes, GateAttributes, DropoutAttributes, LossAttributes,
-                 CacheAttributes, FillAttributes, StepAttributes, AdamwAttributes>;
+                 CacheAttributes, FillAttributes, StepAttributes, AdamwAttributes, AdafactorAttributes>;
 
 // What an op does with one of its operands. Who checks, places, recomputes, moves or saves buffers lives on
 // this one fact; the op table says it (ops/effects.h).

@@ -60,4 +60,30 @@ class AdamwPlaces {
   bool has_copies_;
 };
 
+// adafactor's operands are lists too: parameter i has gradient i, mean squares i and copy i.
+class AdafactorPlaces {
+ public:
+  explicit AdafactorPlaces(const AdafactorAttributes& attributes)
+      : count_(attributes.weight_decay.size()), has_copies_(attributes.has_copies) {}
+
+  // Inputs.
+  size_t gradient(size_t i) const { return i; }
+  size_t scalars() const { return count_; }
+  size_t norm() const { return count_ + 1; }
+  size_t clock() const { return count_ + 2; }
+  size_t random() const { return count_ + 3; }  // of parameters that are rounded by chance, else absent
+  // Outputs.
+  size_t parameter(size_t i) const { return i; }
+  size_t mean_squares(size_t i) const { return count_ + i; }
+  size_t copy(size_t i) const { return 2 * count_ + i; }  // absent where parameters compute as they are
+
+  size_t count() const { return count_; }
+  bool has_copies() const { return has_copies_; }
+  size_t output_count() const { return (has_copies_ ? 3 : 2) * count_; }
+
+ private:
+  size_t count_;
+  bool has_copies_;
+};
+
 }  // namespace snug

@@ -84,8 +84,9 @@ inline constexpr std::array<Choice<SaveStrategy>, 5> kSaveStrategies = {{
     {"minutes", SaveStrategy::minutes},
 }};
 
-inline constexpr std::array<Choice<Optimizer>, 1> kOptimizers = {{
+inline constexpr std::array<Choice<Optimizer>, 2> kOptimizers = {{
     {"adamw", Optimizer::adamw},
+    {"adafactor", Optimizer::adafactor},
 }};
 
 inline constexpr std::array<Choice<OptimizerStates>, 3> kOptimizerStates = {{

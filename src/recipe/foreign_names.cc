@@ -224,7 +224,7 @@ constexpr auto kForeignOptimizers = std::to_array<ForeignNames>({
      "adalomo grokadamw schedule_free_adamw schedule_free_radam schedule_free_sgd galore_adamw "
      "galore_adamw_8bit galore_adamw_layerwise apollo_adamw apollo_adamw_layerwise stable_adamw muon shampoo "
      "soap came",
-     "not there: AdamW is"},
+     "not there: AdamW and Adafactor are"},
 });
 
 // Whether `names` has `name` between its blanks.

@@ -230,7 +230,11 @@ void add_training_length(std::vector<RecipeKey>& keys) {
 RecipeKey optimizer_key() {
   RecipeKey key = choice_key(
       "training.optim", kOptimizers, [](auto& recipe) -> auto& { return recipe.training.optim; },
-      "The optimizer. The format of what it keeps is `optimizer_states`.");
+      "The optimizer. `adafactor` is Hugging Face's as Trainer runs it, at the learning rate of the "
+      "schedule: it "
+      "keeps mean squares of rows and columns alone, and neither adam_beta1, adam_beta2 nor adam_epsilon. "
+      "The "
+      "format of what AdamW keeps is `optimizer_states`.");
   key.read = [read = key.read](const YamlNode& node, Recipe& recipe) {
     std::optional<BadValue> bad = read(node, recipe);
     if (bad && node.value->kind == YamlValue::Kind::scalar) {

@@ -110,7 +110,7 @@ enum class Schedule {
 // When a run leaves a checkpoint behind.
 enum class SaveStrategy { no, steps, epoch, best, minutes };
 
-enum class Optimizer { adamw };
+enum class Optimizer { adamw, adafactor };
 
 // The format of the optimizer's moments. Without fp32 ones, bf16 parameters have no fp32 master and are
 // rounded stochastically.

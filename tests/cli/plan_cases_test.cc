@@ -76,6 +76,23 @@ TEST(PlanCases, FlanT5IsToldOf8bitStates) {
   EXPECT_FALSE(plan["roles"].contains("fp32 master copies"));
 }
 
+// Adafactor keeps a number for each row and each column of a matrix of the file, and for each element of a
+// vector.
+TEST(PlanCases, AdafactorKeepsRowsAndColumns) {
+  Json plan = json_output(
+      run_snug({"plan", source_path("tests/goldens/plans/cases/case2_t5_full.yml"), "--device", "cuda",
+                "--json", "--set", "training.optim=adafactor", "--set", "training.optimizer_states=bf16"}));
+  constexpr int64_t kSquare = 2048 + 2048;  // q, k, v and o
+  constexpr int64_t kWide = 5120 + 2048;    // wi_0, wi_1 and wo
+  constexpr int64_t kEncoder = 24 * (4 * kSquare + 3 * kWide);
+  constexpr int64_t kDecoder = 24 * (8 * kSquare + 3 * kWide);
+  constexpr int64_t kTables = 2 * (32128 + 2048) + 2 * (32 + 32);  // embedding and head, biases of positions
+  constexpr int64_t kNorms = 122 * 2048;
+  constexpr int64_t kClock = 256;  // padded
+  EXPECT_EQ(plan["roles"]["optimizer states"], 4 * (kEncoder + kDecoder + kTables + kNorms) + kClock);
+  EXPECT_FALSE(plan["roles"].contains("fp32 master copies"));
+}
+
 // Case 4: 27.6 GB of fp32 weights never fit; bf16 does. The recipe does not evaluate, so no phase does.
 TEST(PlanCases, DeepSeekIsToldOfBf16) {
   Json plan = plan_of("case4_deepseek_lora.yml");

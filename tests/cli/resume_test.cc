@@ -138,6 +138,8 @@ INSTANTIATE_TEST_SUITE_P(
         Experiment{"full_bf16_packed_dropout",
                    10,
                    {"lora=null", "data.packing=true", "model.dropout=0.1", "training.learning_rate=1e-4"}},
+        Experiment{
+            "full_adafactor", 10, {"lora=null", "training.optim=adafactor", "training.learning_rate=1e-4"}},
         Experiment{"full_bf16_states",
                    10,
                    {"lora=null", "training.optimizer_states=bf16", "training.learning_rate=1e-4"}}),

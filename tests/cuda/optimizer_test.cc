@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cuda/on_both.h"
+#include "support/adafactor_update.h"
 #include "support/bf16_update.h"
 #include "support/update_8bit.h"
 
@@ -173,6 +174,65 @@ TEST(CudaUpdate, EightBitsWithFp16Copies) {
   EXPECT_NE(card.get("p1"), random_values(tensors[1].elements(), 1));
   EXPECT_EQ(card.get("c0"), rounded_to(card.get("p0"), DType::f16));
   EXPECT_EQ(card.get("c1"), rounded_to(card.get("p1"), DType::f16));
+}
+
+// Sums have other orders on the card; they are made in fp64.
+TEST(CudaUpdate, AdafactorIsTheCpus) {
+  SKIP_WITHOUT_CARD();
+  std::vector<FactoredShape> shapes = factored_shapes();
+  shapes.push_back({300, {5000}, 0.1F});
+  shapes.push_back({0, {20011}});
+  Program program = adafactor_program(shapes);
+  Pair pair(program);
+  begin_adafactor(pair, shapes);
+  for (int step = 1; step <= 5; ++step) {
+    pair.set("norm", {step == 4 ? std::numeric_limits<float>::infinity() : kAdafactorNorm});
+    run_adafactor_step(pair, shapes, step);
+  }
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    for (const char* stem : {"p", "s", "g"}) {
+      std::string name = stem + std::to_string(i);
+      std::vector<float> wanted = pair.cpu.get(name);
+      std::vector<float> got = pair.card.get(name);
+      for (size_t j = 0; j < wanted.size(); ++j) {
+        ASSERT_NEAR(got[j], wanted[j], 1e-6 + 1e-6 * std::abs(static_cast<double>(wanted[j])))
+            << name << " " << j;
+      }
+    }
+  }
+}
+
+TEST(CudaUpdate, AdafactorRoundsByChanceAndCopies) {
+  SKIP_WITHOUT_CARD();
+  std::vector<FactoredShape> shapes = factored_shapes();
+  {
+    Pair pair(adafactor_program(shapes, DType::bf16));
+    begin_adafactor(pair, shapes);
+    run_adafactor_step(pair, shapes, 1);
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      std::vector<float> wanted = pair.cpu.get("p" + std::to_string(i));
+      std::vector<float> got = pair.card.get("p" + std::to_string(i));
+      size_t others = 0;  // a last bit may round otherwise
+      for (size_t j = 0; j < wanted.size(); ++j) {
+        ASSERT_NEAR(got[j], wanted[j], std::abs(static_cast<double>(wanted[j])) * 0x1p-7 + 1e-9);
+        others += got[j] != wanted[j] ? 1 : 0;
+      }
+      EXPECT_LE(others, 1 + wanted.size() / 1000);
+    }
+  }
+  for (DType copies : {DType::f16, DType::bf16}) {
+    Card card(adafactor_program(shapes, DType::f32, copies));
+    begin_adafactor(card, shapes);
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      card.set("g" + std::to_string(i), factored_gradient(shapes[i], i, 1));
+    }
+    card.set_ints("clock", {0, 0, 1, 1});
+    card.set_ints("random", {42, 1});
+    card.run({});
+    EXPECT_NE(card.get("p0"), random_values(shapes[0].elements(), 0));
+    EXPECT_EQ(card.get("c0"), rounded_to(card.get("p0"), copies));
+    EXPECT_EQ(card.get("c1"), rounded_to(card.get("p1"), copies));
+  }
 }
 
 TEST(CudaUpdate, TheClockIsTheCpus) {

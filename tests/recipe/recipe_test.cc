@@ -79,7 +79,7 @@ training:
   lr_scheduler_kwargs: {num_cycles: 0.25}
   warmup_steps: 7
   warmup_ratio: .03
-  optim: adamw
+  optim: adafactor
   weight_decay: 1E-2
   adam_beta1: 0.85
   adam_beta2: 0.95
@@ -164,7 +164,7 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_TRUE(recipe.training.greater_is_better);
   EXPECT_EQ(recipe.training.early_stopping_patience, 4);
   EXPECT_EQ(recipe.training.early_stopping_threshold, 0.25);
-  EXPECT_EQ(recipe.training.optim, Optimizer::adamw);
+  EXPECT_EQ(recipe.training.optim, Optimizer::adafactor);
   EXPECT_EQ(recipe.training.optimizer_states, OptimizerStates::bf16);
   EXPECT_EQ(recipe.memory.limit_bytes, 23944442675);  // 22.3 * 2^30, rounded
   EXPECT_EQ(recipe.memory.recompute,

@@ -148,6 +148,23 @@ TEST_P(FullTraining, FollowsFiftySteps) {
 INSTANTIATE_TEST_SUITE_P(References, FullTraining, testing::ValuesIn(reference_cases_with("curve.json")),
                          name_of_case);
 
+// The same steps with Adafactor as Trainer makes it (tools/make_adafactor_references.py).
+class AdafactorTraining : public testing::TestWithParam<std::string> {};
+
+TEST_P(AdafactorTraining, FollowsFiftySteps) {
+  Json curve = read_curve(GetParam());
+  Json reference = read_json(reference_folder(GetParam()) / "adafactor.json");
+  Recipe recipe = curve_recipe(GetParam());
+  recipe.training.optim = Optimizer::adafactor;
+  recipe.training.learning_rate = reference["learning_rate"].get<double>();
+  TrainFixture fixture(recipe);
+  ASSERT_EQ(reference["steps"].size(), 50U);
+  EXPECT_LE(largest_difference(losses_of_curve(fixture.runner, curve), reference), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(References, AdafactorTraining,
+                         testing::ValuesIn(reference_cases_with("adafactor.json")), name_of_case);
+
 TEST(LoraTraining, FollowsTheCurveOfPeft) {
   std::filesystem::path folder = reference_folder("lora");
   Json reference = read_json(folder / "steps.json");

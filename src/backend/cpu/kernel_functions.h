@@ -41,6 +41,8 @@ void gradient_norm(const KernelCall& call);
 int64_t gradient_norm_workspace(const Program& program, const Op& op, int threads);
 void adamw(const KernelCall& call);
 void adamw_8bit(const KernelCall& call);
+int64_t adafactor_workspace(const Program& program, const Op& op, int threads);
+void adafactor(const KernelCall& call);
 
 // step_clock.cc
 void scale_loss(const KernelCall& call);

@@ -39,6 +39,7 @@ constexpr KernelRows<Kernel> kRows = {{
     {OpKind::close_step, {close_step}},
     {OpKind::adamw, {adamw}},
     {OpKind::adamw_8bit, {adamw_8bit}},
+    {OpKind::adafactor, {adafactor, adafactor_workspace}},
 }};
 
 static_assert(rows_follow_the_kinds(kRows), "one row a kind, in the order of OpKind");

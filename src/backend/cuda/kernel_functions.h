@@ -43,6 +43,7 @@ void dropout(const Queue& queue, const KernelCall& call);
 void gradient_norm(const Queue& queue, const KernelCall& call);
 void adamw(const Queue& queue, const KernelCall& call);
 void adamw_8bit(const Queue& queue, const KernelCall& call);
+void adafactor(const Queue& queue, const KernelCall& call);
 
 // step_clock.cu
 void scale_loss(const Queue& queue, const KernelCall& call);

@@ -27,5 +27,6 @@ int64_t loss_head_workspace(const Program& program, const Op& op);
 
 // optimizer.cc
 int64_t gradient_norm_workspace(const Program& program, const Op& op);
+int64_t adafactor_workspace(const Program& program, const Op& op);
 
 }  // namespace snug::cuda

@@ -49,6 +49,7 @@ constexpr KernelRows<Needs> kRows = {{
     {OpKind::close_step, {}},
     {OpKind::adamw, {}},
     {OpKind::adamw_8bit, {}},
+    {OpKind::adafactor, {adafactor_workspace}},
 }};
 
 static_assert(rows_follow_the_kinds(kRows), "one row a kind, in the order of OpKind");

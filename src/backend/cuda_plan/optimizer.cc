@@ -1,4 +1,5 @@
-// The norm over all gradients: one sum of squares a block.
+// The norm over all gradients: one sum of squares a block; and Adafactor's sums.
+#include "backend/cuda_plan/adafactor_scratch.h"
 #include "backend/cuda_plan/need_functions.h"
 #include "backend/cuda_plan/optimizer_blocks.h"
 #include "backend/cuda_plan/scratch.h"
@@ -11,6 +12,14 @@ int64_t gradient_norm_workspace(const Program& program, const Op& op) {
     blocks += blocks_of(program.buffer(id).max_elements());
   }
   return padded_bytes_of<double>(blocks);
+}
+
+int64_t adafactor_workspace(const Program& /*program*/, const Op& op) {
+  int64_t most = 0;
+  for (const FactoredTensor& tensor : attributes_of<AdafactorAttributes>(op).tensors) {
+    most = std::max(most, AdafactorScratch::bytes(tensor));
+  }
+  return most;
 }
 
 }  // namespace snug::cuda
