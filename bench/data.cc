@@ -32,7 +32,7 @@ double peak_resident_mb() {
 }
 
 // Each example once: what a shuffled epoch must be.
-bool is_permutation(const snug::EpochBatches& epoch, int64_t count) {
+bool is_permutation(const snug::EpochPieces& epoch, int64_t count) {
   std::vector<bool> seen(static_cast<size_t>(count), false);
   for (int64_t example : epoch.examples) {
     if (seen[static_cast<size_t>(example)]) {

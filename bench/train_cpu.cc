@@ -58,10 +58,10 @@ int main(int argc, char** argv) {
 
   std::vector<double> seconds;
   double loss = 0;
-  int64_t tokens = recipe.training.per_device_train_batch_size * recipe.data.max_length;
+  int64_t tokens = recipe.training.per_device_train_batch_size.value() * recipe.data.max_length;
   for (int64_t step = 0; step < steps; ++step) {
     snug::Batch batch = snug::random_batch(
-        {recipe.training.per_device_train_batch_size, recipe.data.max_length, spec.vocabulary},
+        {recipe.training.per_device_train_batch_size.value(), recipe.data.max_length, spec.vocabulary},
         static_cast<uint64_t>(step));
     Clock::time_point start = Clock::now();
     loss = runner.run_step({batch}, step, steps).loss;

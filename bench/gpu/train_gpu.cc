@@ -252,7 +252,7 @@ Batch random_batch(const Recipe& recipe, const ModelSpec& spec, uint64_t seed) {
   Batch batch;
   batch.offsets.push_back(0);
   int64_t length = decoder_length(recipe, spec.has_encoder());
-  for (int64_t s = 0; s < recipe.training.per_device_train_batch_size; ++s) {
+  for (int64_t s = 0; s < recipe.training.per_device_train_batch_size.value(); ++s) {
     for (int64_t i = 0; i < length; ++i) {
       batch.ids.push_back(draw());
       batch.targets.push_back(draw());
@@ -262,7 +262,7 @@ Batch random_batch(const Recipe& recipe, const ModelSpec& spec, uint64_t seed) {
   }
   if (spec.has_encoder()) {
     batch.source_offsets.push_back(0);
-    for (int64_t s = 0; s < recipe.training.per_device_train_batch_size; ++s) {
+    for (int64_t s = 0; s < recipe.training.per_device_train_batch_size.value(); ++s) {
       for (int64_t i = 0; i < recipe.data.max_length; ++i) {
         batch.source_ids.push_back(draw());
       }
@@ -307,7 +307,7 @@ struct Timing {
 
 std::vector<Batch> step_batches(const Recipe& recipe, const ModelSpec& spec) {
   std::vector<Batch> batches;
-  for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps; ++i) {
+  for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps.value(); ++i) {
     batches.push_back(random_batch(recipe, spec, static_cast<uint64_t>(i)));
   }
   return batches;
@@ -337,7 +337,7 @@ Timing run_steps(const Arguments& arguments, const Recipe& recipe, const ModelSp
   bool curve = !arguments.at("curve").empty();
   for (int64_t step = 0; step < steps; ++step) {
     std::vector<Batch> batches;
-    for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps; ++i) {
+    for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps.value(); ++i) {
       batches.push_back(curve ? curve_batch(recipe, spec, step)
                               : random_batch(recipe, spec, static_cast<uint64_t>(100 * step + i)));
     }
@@ -372,8 +372,8 @@ int run(int argc, char** argv) {
   Plan plan = make_bench_plan(arguments, recipe, spec, device, recompute);
   double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - plan_start).count();
   DType dtype = run_dtype(recipe, spec);
-  SpeedEstimate estimate = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
-                                          card ? card->rates(dtype) : cuda::rates_of(kH200, dtype, false));
+  SpeedEstimate estimate =
+      estimate_speed(plan, card ? card->rates(dtype) : cuda::rates_of(kH200, dtype, false));
   double tokens = estimate.tokens;
   double limit = estimate.ceiling_tokens_per_second();
   Json report = {{"model", recipe.model.path},

@@ -13,6 +13,7 @@
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "fit/alternatives.h"
+#include "fit/choice.h"
 #include "model/locate.h"
 #include "ops/table.h"
 #include "plan/plan_json.h"
@@ -104,24 +105,25 @@ int plan_command(const PlanOptions& options) {
   for (Recipe& one : recipes) {
     follow_card(one, options);
   }
-  const Recipe& recipe = recipes.front();
-  if (!recipe.stage.name.empty()) {
+  const Recipe& asked = recipes.front();
+  if (!asked.stage.name.empty()) {
     return plan_stages(options, recipes);
   }
-  ModelSpec spec = locate_model(recipe.model.path).spec;
+  ModelSpec spec = locate_model(asked.model.path).spec;
   std::unique_ptr<Device> planned_for = make_planning_device(device);
-  LimitsOf limits = with_data ? data_limits(recipe) : LimitsOf();
-  Plan plan = plan_training(recipe, spec, *planned_for, limits);
+  LimitsOf limits = with_data ? data_limits(asked) : LimitsOf();
+  FittedRecipe chosen = choose_plan(asked, spec, *planned_for, limits);
+  const Recipe& recipe = chosen.recipe;
+  const Plan& plan = chosen.plan;
   if (programs) {
     print_programs(plan);
     return plan.fits() ? kExitOk : kExitDoesNotFit;
   }
   Alternatives alternatives;
   if (!plan.fits()) {
-    alternatives = find_alternatives(recipe, spec, *planned_for, limits);
+    alternatives = find_alternatives(asked, spec, *planned_for, limits);
   }
-  SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
-                                          planned_for->rates(run_dtype(recipe, spec)));
+  SpeedEstimate expected = estimate_speed(plan, planned_for->rates(run_dtype(recipe, spec)));
   if (json) {
     Json report = plan_to_json(plan);
     report["device"] = planned_for->label();

@@ -12,6 +12,7 @@
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "fit/alternatives.h"
+#include "fit/choice.h"
 #include "io/atomic_file.h"
 #include "io/printable.h"
 #include "model/locate.h"
@@ -74,9 +75,10 @@ int train_command(const TrainArguments& given) {
   LimitsOf least_limits = [&](const Recipe& one) { return smallest_limits(one, spec); };
   // A run that goes on may be split otherwise where its checkpoint's split does not fit.
   if (Plan least = plan_training(recipe, spec, backend, least_limits); !least.fits() && !start) {
-    Plan plan = plan_training(recipe, spec, backend);
+    FittedRecipe whole = choose_plan(recipe, spec, backend);
+    const Plan& plan = whole.plan;
     if (!json) {
-      say(plan_report(plan, recipe, spec, describe_device(backend, given.device), style) + "\n");
+      say(plan_report(plan, whole.recipe, spec, describe_device(backend, given.device), style) + "\n");
     }
     return report_misfit(plan, find_alternatives(recipe, spec, backend));
   }
@@ -90,7 +92,10 @@ int train_command(const TrainArguments& given) {
   }();
   inputs.resume = std::move(start);
   DataLimits limits(recipe, inputs.data.train, inputs.data.evaluated());
-  Plan plan = plan_training(recipe, spec, backend, limits);
+  FittedRecipe chosen_plan = choose_plan(recipe, spec, backend, limits);
+  const Recipe asked = recipe;
+  inputs.recipe = recipe = std::move(chosen_plan.recipe);
+  Plan plan = std::move(chosen_plan.plan);
   if (!plan.fits() && inputs.resume) {
     if (std::optional<OtherSplit> other = find_other_split(recipe, spec, backend, limits)) {
       say_warning(other->warning);
@@ -99,15 +104,14 @@ int train_command(const TrainArguments& given) {
       plan = std::move(other->plan);
     }
   }
-  SpeedEstimate expected = estimate_speed(plan, recipe.training.gradient_accumulation_steps,
-                                          backend.rates(run_dtype(recipe, spec)));
+  SpeedEstimate expected = estimate_speed(plan, backend.rates(run_dtype(recipe, spec)));
   if (!json) {
     print_data(inputs.data, recipe.data, style);
     say(plan_report(plan, recipe, spec, describe_device(backend, given.device), style) +
         speed_report(expected, style) + "\n");
   }
   if (!plan.fits()) {
-    return report_misfit(plan, find_alternatives(recipe, spec, backend, limits));
+    return report_misfit(plan, find_alternatives(asked, spec, backend, limits));
   }
   catch_stop_signals();
   TrainProgress progress(recipe.logging.logging_steps, json, stop_requested);

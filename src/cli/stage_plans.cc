@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "fit/choice.h"
 #include "plan/plan_json.h"
-#include "plan/training.h"
 #include "recipe/stages.h"
 #include "report/plan_report.h"
 #include "report/stages_report.h"
@@ -17,7 +17,9 @@ StagePlans::StagePlans(const std::vector<Recipe>& stages, const ModelSpec& spec,
                        std::vector<LimitsOf> limits)
     : stages_(stages), spec_(spec), device_(device), limits_(std::move(limits)) {
   for (size_t i = 0; i < stages_.size(); ++i) {
-    plans_.push_back(plan_training(stages_[i], spec, device, limits_[i]));
+    FittedRecipe fitted = choose_plan(stages_[i], spec, device, limits_[i]);
+    chosen_.push_back(std::move(fitted.recipe));
+    plans_.push_back(std::move(fitted.plan));
   }
 }
 
@@ -28,13 +30,14 @@ bool StagePlans::fit(size_t first) const {
 
 void StagePlans::replace(size_t stage, const Recipe& recipe, const Plan& plan) {
   stages_[stage] = recipe;
+  chosen_[stage] = recipe;
   plans_[stage] = plan;
 }
 
 std::string StagePlans::report(const std::string& device, const Style& style, size_t first) const {
   auto from = static_cast<std::ptrdiff_t>(first);
   std::vector<Plan> plans(plans_.begin() + from, plans_.end());
-  std::vector<Recipe> stages(stages_.begin() + from, stages_.end());
+  std::vector<Recipe> stages(chosen_.begin() + from, chosen_.end());
   return plans.empty() ? "" : stages_plan_report(plans, stages, device, style);
 }
 

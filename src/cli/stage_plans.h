@@ -25,6 +25,8 @@ class StagePlans {
   void replace(size_t stage, const Recipe& recipe, const Plan& plan);
   const LimitsOf& limits(size_t stage) const { return limits_[stage]; }
   const std::vector<Plan>& plans() const { return plans_; }
+  // With what was chosen where the recipes left it open.
+  const std::vector<Recipe>& chosen() const { return chosen_; }
   std::vector<Plan> take() { return std::move(plans_); }
 
   // Of the stages from `first` on: those before it are finished, and take nothing any more.
@@ -36,7 +38,8 @@ class StagePlans {
  private:
   Alternatives alternatives_of(size_t stage) const;
 
-  std::vector<Recipe> stages_;
+  std::vector<Recipe> stages_;  // as they are asked for
+  std::vector<Recipe> chosen_;
   const ModelSpec& spec_;
   const Device& device_;
   std::vector<LimitsOf> limits_;

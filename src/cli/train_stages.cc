@@ -50,8 +50,7 @@ bool train_one(const TrainArguments& given, StagedRun& run, size_t stage, Backen
     say(stage_heading(recipe, stage, run.size(), Style::for_stdout()));
   }
   SpeedEstimate expected =
-      estimate_speed(run.plan(stage), recipe.training.gradient_accumulation_steps,
-                     backend.rates(run_dtype(recipe, locate_model(recipe.model.path).spec)));
+      estimate_speed(run.plan(stage), backend.rates(run_dtype(recipe, locate_model(recipe.model.path).spec)));
   TrainProgress progress(recipe.logging.logging_steps, given.json, stop_requested);
   TrainSummary summary = run.train(stage, backend, progress);
   if (!given.json) {
@@ -106,7 +105,7 @@ int train_stages(const TrainArguments& given, std::vector<Recipe> stages) {
     say(plans.misfit_report(Style::for_stderr()), stderr);
     return kExitDoesNotFit;
   }
-  run.set_plans(plans.take());
+  run.set_plans(plans.chosen(), plans.take());
   catch_stop_signals();
   run.begin();
   bool stopped = false;

@@ -98,7 +98,7 @@ LengthStatistics source_length_statistics(const Dataset& dataset) {
 }
 
 PackStatistics pack_statistics(const Dataset& dataset, const BatchOptions& options) {
-  EpochBatches packs = make_packs(dataset, options, 0);
+  EpochPieces packs = make_epoch(dataset, options, 0);
   int64_t tokens = 0;
   int64_t source_tokens = 0;
   for (int64_t example : packs.examples) {

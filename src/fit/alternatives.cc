@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compile/phases.h"
+#include "fit/choice.h"
 #include "plan/training.h"
 #include "recipe/keys.h"
 #include "recipe/write.h"
@@ -17,17 +18,6 @@ namespace {
 constexpr size_t kEnoughAlternatives = 3;
 
 constexpr std::array kPolicies = {Recompute::none, Recompute::selective, Recompute::full};
-
-// Micro-batches that divide the step evenly, largest first, the recipe's own included.
-std::vector<int64_t> micro_batches(const TrainingSection& training) {
-  std::vector<int64_t> sizes;
-  for (int64_t size = training.per_device_train_batch_size; size >= 1; --size) {
-    if (training.per_device_train_batch_size % size == 0) {
-      sizes.push_back(size);
-    }
-  }
-  return sizes;
-}
 
 // What takes less memory by computing otherwise.
 struct OptIn {
@@ -70,13 +60,12 @@ class Search {
   // Free choices that make `base` fit, no more than `most`.
   std::vector<Alternative> free_choices(const Recipe& base, size_t most) const {
     std::vector<Alternative> found;
-    const TrainingSection& training = base.training;
-    int64_t effective = training.per_device_train_batch_size * training.gradient_accumulation_steps;
-    for (int64_t size : micro_batches(training)) {
+    for (int64_t tokens : micro_batch_sizes(base, spec_, limits_)) {
       for (Recompute policy : kPolicies) {
         Recipe candidate = base;
-        candidate.training.per_device_train_batch_size = size;
-        candidate.training.gradient_accumulation_steps = effective / size;
+        if (tokens != micro_batch_tokens(base)) {
+          candidate.memory.micro_batch_tokens = tokens;
+        }
         candidate.memory.recompute = {policy};
         if (std::optional<Plan> plan = fitting_plan(candidate)) {
           found.push_back({settings_of(candidate), plan->peak_bytes(), {}});

@@ -2,16 +2,12 @@
 #pragma once
 
 #include "compile/batch_limits.h"
+#include "fit/choice.h"
 #include "model/model_spec.h"
 #include "plan/plan.h"
 #include "recipe/recipe.h"
 
 namespace snug {
-
-struct FittedRecipe {
-  Recipe recipe;
-  Plan plan;
-};
 
 // The recipe with memory.recompute set to the least that fits: nothing; or all of as few layers as possible,
 // the first ones, and of the others what is cheap. Where nothing fits, the plan says so.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/device.h"
+#include "compile/batch_limits.h"
 #include "program/program.h"
 
 namespace snug {
@@ -60,7 +61,11 @@ struct Plan {
   std::optional<int64_t> limit_bytes;  // none: nobody said how much there is
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
-  std::optional<Saving> saving;  // of a plan to train by
+  // Of a plan to train by:
+  std::optional<Saving> saving;
+  StepCut step;
+  std::optional<int64_t>
+      evaluated_sequences;  // whose tokens bound an evaluation's batch; none: no evaluation
 
   int64_t all_bytes() const;  // of all arenas
   int64_t device_bytes() const { return arena_bytes[static_cast<size_t>(Home::device)]; }

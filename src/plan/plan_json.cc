@@ -51,7 +51,7 @@ Json saving_json(const Saving& saving) {
 Json plan_to_json(const Plan& plan) {
   std::array<int64_t, kRoleCount> roles = plan.largest_phase().role_bytes;
   roles[static_cast<size_t>(Role::driver_context)] += plan.context_bytes;
-  std::optional<int64_t> evaluated = evaluation_sequences(plan);
+  std::optional<int64_t> evaluated = plan.evaluated_sequences;
   Json phases = Json::array();
   for (const PhasePlan& phase : plan.phases) {
     phases.push_back(phase_json(phase));
@@ -71,6 +71,8 @@ Json plan_to_json(const Plan& plan) {
           {"parameters", plan.parameters},
           {"trainable_parameters", plan.trainable_parameters},
           {"roles", roles_json(roles)},
+          {"most_micro_batches", plan.step.most},
+          {"expected_micro_batches", plan.step.expected ? Json(*plan.step.expected) : Json()},
           {"evaluation_sequences", evaluated ? Json(*evaluated) : Json()},
           {"saving", plan.saving ? saving_json(*plan.saving) : Json()},
           {"phases", phases}};

@@ -1,6 +1,9 @@
 // Sums over ops.
 #include "plan/speed.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "compile/phases.h"
 #include "ops/table.h"
 #include "program/names.h"
@@ -23,6 +26,24 @@ void add_phase(SpeedEstimate& estimate, const Program& program, double times, co
   }
 }
 
+// The program for batches of this size, which may be smaller than what is planned.
+Program sized(Program program, double tokens, double source_tokens, double sequences) {
+  auto set = [&](Extent extent, double size) {
+    for (Buffer& buffer : program.buffers) {
+      for (Dim& dim : buffer.dims) {
+        dim.max = dim.extent == extent ? std::min(dim.max, static_cast<int64_t>(std::ceil(size))) : dim.max;
+      }
+    }
+  };
+  set(Extent::tokens, tokens);
+  set(Extent::source_tokens, source_tokens);
+  if (sequences > 0) {
+    set(Extent::sequences, sequences);
+    set(Extent::offsets, std::ceil(sequences) + 1);
+  }
+  return program;
+}
+
 double planned_tokens(const Program& program, const char* name) {
   BufferId id = program.find(name);
   return id == kNoBuffer ? 0 : static_cast<double>(program.buffer(id).dims[0].max);
@@ -30,15 +51,17 @@ double planned_tokens(const Program& program, const char* name) {
 
 }  // namespace
 
-SpeedEstimate estimate_speed(const Plan& plan, int64_t accumulation_steps, const DeviceRates& rates) {
+SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates) {
   SpeedEstimate estimate;
   if (rates.product_flops <= 0 || rates.bytes_per_second <= 0) {
     return estimate;
   }
   const Program& train = plan.phase(kTrainPhase).program;
-  auto times = static_cast<double>(accumulation_steps);
-  estimate.tokens = times * (planned_tokens(train, kIds) + planned_tokens(train, kSourceIds));
-  add_phase(estimate, train, times, rates);
+  auto times = static_cast<double>(plan.step.most);
+  double tokens = planned_tokens(train, kIds);
+  double source_tokens = planned_tokens(train, kSourceIds);
+  estimate.tokens = times * (tokens + source_tokens);
+  add_phase(estimate, sized(train, tokens, source_tokens, plan.step.sequences / times), times, rates);
   add_phase(estimate, plan.phase(kUpdatePhase).program, 1, rates);
   return estimate;
 }

@@ -16,7 +16,7 @@ struct SpeedEstimate {
   double share_of_ceiling() const { return ceiling_seconds / seconds; }
 };
 
-// Of a step of `accumulation_steps` micro-batches. Not known if the rates are not.
-SpeedEstimate estimate_speed(const Plan& plan, int64_t accumulation_steps, const DeviceRates& rates);
+// Of a step whose micro-batches are all full: as many as it has at most. Not known if the rates are not.
+SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates);
 
 }  // namespace snug

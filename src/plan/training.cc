@@ -15,10 +15,15 @@ Plan plan_phases(const Recipe& recipe, const ModelSpec& spec, const Device& devi
   RunLimits batches = limits_of(recipe);
   bool is_open = batches.evaluate && !recipe.training.per_device_eval_batch_size;
   if (!is_open) {
-    return make_plan(compile_training(recipe, spec, batches), device, memory_limit(recipe, device));
+    Plan plan = make_plan(compile_training(recipe, spec, batches), device, memory_limit(recipe, device));
+    plan.step = batches.step;
+    plan.evaluated_sequences = batches.evaluate ? recipe.training.per_device_eval_batch_size : std::nullopt;
+    return plan;
   }
-  Plan plan = make_plan(compile_training(recipe, spec, {batches.train, std::nullopt}), device,
-                        memory_limit(recipe, device));
+  RunLimits without_evaluation{.train = batches.train, .step = batches.step};
+  Plan plan =
+      make_plan(compile_training(recipe, spec, without_evaluation), device, memory_limit(recipe, device));
+  plan.step = batches.step;
   std::optional<PhasePlan> chosen;
   for (int64_t sequences = 1; sequences <= kMostEvaluationSequences; sequences *= 2) {
     Recipe sized = recipe;
@@ -32,6 +37,7 @@ Plan plan_phases(const Recipe& recipe, const ModelSpec& spec, const Device& devi
       break;
     }
     chosen = std::move(phase);
+    plan.evaluated_sequences = sequences;
   }
   insert_phase(plan, std::move(*chosen), kSavePhase);
   return plan;
@@ -50,13 +56,13 @@ Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& de
   return plan;
 }
 
-std::optional<int64_t> evaluation_sequences(const Plan& plan) {
-  for (const PhasePlan& phase : plan.phases) {
-    if (phase.name() == kEvaluatePhase) {
-      return phase.program.buffer(phase.program.find(kOffsets)).dims[0].max - 1;
-    }
-  }
-  return std::nullopt;
+BatchLimits planned_batch(const Plan& plan, std::string_view phase) {
+  const Program& program = plan.phase(phase).program;
+  auto rows = [&](const char* name) {
+    BufferId id = program.find(name);
+    return id == kNoBuffer ? 0 : program.buffer(id).dims[0].max;
+  };
+  return {.sequences = rows(kOffsets) - 1, .tokens = rows(kIds), .source_tokens = rows(kSourceIds)};
 }
 
 }  // namespace snug

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "compile/batch_limits.h"
 #include "model/model_spec.h"
@@ -19,7 +20,7 @@ std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device);
 Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                    const LimitsOf& limits = {});
 
-// The most sequences that an evaluation's batch may have; nothing if the run does not evaluate.
-std::optional<int64_t> evaluation_sequences(const Plan& plan);
+// What a batch of that phase has room for.
+BatchLimits planned_batch(const Plan& plan, std::string_view phase);
 
 }  // namespace snug

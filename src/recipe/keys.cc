@@ -210,20 +210,28 @@ void add_training_length(std::vector<RecipeKey>& keys) {
   keys.push_back(integer_key(
       "training.max_steps", {-1, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.max_steps; },
       "Optimizer steps; more than 0 overrides num_train_epochs."));
-  keys.push_back(integer_key(
-      "training.per_device_train_batch_size", {1, kMaxSequences},
+  keys.push_back(optional_integer_key(
+      "training.effective_batch_size", {1, kMaxTokens}, Absent::automatic,
+      [](auto& recipe) -> auto& { return recipe.training.effective_batch_size; },
+      "Sequences a step (with packing: packs). `auto`: per_device_train_batch_size × "
+      "gradient_accumulation_steps."));
+  keys.push_back(optional_integer_key(
+      "training.per_device_train_batch_size", {1, kMaxSequences}, Absent::automatic,
       [](auto& recipe) -> auto& { return recipe.training.per_device_train_batch_size; },
-      "Sequences a micro-batch."));
+      "Bounds what goes through the model at once: to the tokens of so many sequences of max_length. Shorter "
+      "ones come in larger numbers. `auto`: 8 sequences a step where nothing else says how many, and no "
+      "bound but the memory."));
   keys.push_back(optional_integer_key(
       "training.per_device_eval_batch_size", {1, kMaxSequences}, Absent::automatic,
       [](auto& recipe) -> auto& { return recipe.training.per_device_eval_batch_size; },
-      "Sequences a batch while evaluating. `auto`: as many as need no more memory than training does, up to "
-      "64."));
-  keys.push_back(integer_key(
-      "training.gradient_accumulation_steps", {1, kMaxSequences},
+      "Bounds a batch while evaluating: to the tokens of so many of the longest sequences. `auto`: as many "
+      "as need no more memory than training does, up to 64."));
+  keys.push_back(optional_integer_key(
+      "training.gradient_accumulation_steps", {1, kMaxSequences}, Absent::automatic,
       [](auto& recipe) -> auto& { return recipe.training.gradient_accumulation_steps; },
-      "Micro-batches a step. The loss is averaged over all target tokens of the step, so that another split "
-      "of it gives the same result to rounding."));
+      "Times per_device_train_batch_size: the sequences a step. They go through the model in as few "
+      "micro-batches as their tokens allow; the loss is averaged over all target tokens of the step, so that "
+      "another cut gives the same result to rounding. `auto`: 1."));
 }
 
 // Other tools name the format of the states with the optimizer.
@@ -383,6 +391,13 @@ void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
       "memory.loss_chunk_tokens", {0, kMaxTokens},
       [](auto& recipe) -> auto& { return recipe.memory.loss_chunk_tokens; },
       "Rows of logits held at once; 0 lets snug choose. The result is the same to rounding."));
+  keys.push_back(optional_integer_key(
+      "memory.micro_batch_tokens", {1, kMaxTokens * kMaxSequences}, Absent::automatic,
+      [](auto& recipe) -> auto& { return recipe.memory.micro_batch_tokens; },
+      "Tokens that go through the model at once, at most (with an encoder: that it reads; of answers in "
+      "proportion). A step's sequences, in order, fill micro-batches up to it; one that is longer goes "
+      "alone. `auto`: as many as per_device_train_batch_size bounds and the memory has room for. The result "
+      "is the same to rounding."));
   keys.push_back(integer_key(
       "logging.logging_steps", {1, kMaxSteps},
       [](auto& recipe) -> auto& { return recipe.logging.logging_steps; }, "Steps between lines of metrics."));

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "io/printable.h"
+#include "recipe/effective_batch.h"
 #include "recipe/eval_metric.h"
 #include "recipe/keys.h"
 #include "recipe/scheduler_kwargs.h"
@@ -217,6 +218,8 @@ void check_together(const YamlSource& source, Reading& reading) {
   refuse(training.early_stopping_patience > 0 && !evaluates,
          "training.early_stopping_patience is set, but there is nothing to evaluate with: write "
          "data.eval_file or data.eval_split");
+  std::string batch_problem = find_batch_problem(training);
+  refuse(!batch_problem.empty(), batch_problem);
   std::string schedule_problem = find_schedule_problem(recipe.training);
   refuse(!schedule_problem.empty(), schedule_problem);
 }

@@ -122,10 +122,12 @@ enum class OptimizerStates {
 
 struct TrainingSection {
   double num_train_epochs = 3;
-  int64_t max_steps = -1;                             // more than 0 overrides num_train_epochs
-  int64_t per_device_train_batch_size = 8;            // sequences a micro-batch
+  int64_t max_steps = -1;  // more than 0 overrides num_train_epochs
+  // Together they say how many sequences a step has (recipe/effective_batch.h).
+  std::optional<int64_t> effective_batch_size;
+  std::optional<int64_t> per_device_train_batch_size;  // bounds a micro-batch, in tokens; absent: auto
+  std::optional<int64_t> gradient_accumulation_steps;
   std::optional<int64_t> per_device_eval_batch_size;  // absent: auto, what training leaves room for
-  int64_t gradient_accumulation_steps = 1;
   double learning_rate = 5e-5;
   Schedule lr_scheduler_type = Schedule::linear;
   std::map<std::string, double, std::less<>> lr_scheduler_kwargs;  // recipe/scheduler_kwargs.h
@@ -158,6 +160,8 @@ struct MemorySection {
   std::optional<int64_t> limit_bytes;  // key "limit", e.g. 24GB; absent: what the device has
   std::vector<Recompute> recompute;    // one policy for all layers, or one per layer; empty: none
   int64_t loss_chunk_tokens = 0;       // rows of logits held at once; 0: chosen to be small and fast
+  // That go through the model at once, at most (of an encoder: that it reads); absent: chosen.
+  std::optional<int64_t> micro_batch_tokens;
 };
 
 struct LoggingSection {

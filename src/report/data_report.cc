@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "data/data_statistics.h"
 #include "io/printable.h"
+#include "recipe/effective_batch.h"
 #include "report/layout.h"
 
 namespace snug {
@@ -98,13 +99,11 @@ std::string pack_text(const DataReport& report) {
   }
   PackStatistics packs =
       pack_statistics(report.data.train, training_batches(report.recipe, report.data.train));
-  return fmt::format(
-      " of {} packs; an epoch has {} packs, {:.1f}%{} full",
-      report.recipe.training.per_device_train_batch_size * report.recipe.training.gradient_accumulation_steps,
-      format_count(packs.packs), 100 * packs.filled,
-      report.data.train.has_sources()
-          ? fmt::format(" (what the encoder reads: {:.1f}%)", 100 * packs.filled_source)
-          : "");
+  return fmt::format(" of {} packs; an epoch has {} packs, {:.1f}%{} full",
+                     effective_batch(report.recipe.training), format_count(packs.packs), 100 * packs.filled,
+                     report.data.train.has_sources()
+                         ? fmt::format(" (what the encoder reads: {:.1f}%)", 100 * packs.filled_source)
+                         : "");
 }
 
 std::string evaluation_text(const DataReport& report) {
@@ -112,24 +111,22 @@ std::string evaluation_text(const DataReport& report) {
     return "";
   }
   bool is_open = !report.recipe.training.per_device_eval_batch_size;
-  return fmt::format(
-      "; to evaluate, {} at a time",
-      is_open ? fmt::format("as many as there is room for, up to {},", report.limits.evaluate->sequences)
-              : format_count(report.limits.evaluate->sequences));
+  return fmt::format("; to evaluate, up to {} tokens at a time{}",
+                     format_count(report.limits.evaluate->tokens), is_open ? ", if there is room" : "");
 }
 
 std::string summary_lines(const DataReport& report, const Style& style) {
   const Dataset& train = report.data.train;
-  const BatchLimits& longest = report.limits.train;
+  const BatchLimits& most = report.limits.train;
   std::string text = fmt::format("  {}  {}\n", style.dim("train"), printable_lines(describe(train)));
   if (report.data.eval) {
     text += fmt::format("  {}  {}\n", style.dim("eval "), printable_lines(describe(*report.data.eval)));
   }
-  text += fmt::format("  {}  {} steps{}; the longest micro-batch has {} sequences and {}{} tokens{}\n",
+  text += fmt::format("  {}  {} steps{}; a micro-batch has at most {} sequences and {}{} tokens{}\n",
                       style.dim("run  "), format_count(report.total_steps), pack_text(report),
-                      format_count(longest.sequences),
-                      train.has_sources() ? format_count(longest.source_tokens) + " + " : "",
-                      format_count(longest.tokens), evaluation_text(report));
+                      format_count(most.sequences),
+                      train.has_sources() ? format_count(most.source_tokens) + " + " : "",
+                      format_count(most.tokens), evaluation_text(report));
   return fit_lines(text, style);
 }
 

@@ -1,6 +1,5 @@
 // Tables of the plan.
 #include "report/plan_report.h"
-#include "recipe/choices.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include "compile/phases.h"
 #include "plan/training.h"
 #include "recipe/choices.h"
+#include "recipe/effective_batch.h"
 #include "report/layout.h"
 
 namespace snug {
@@ -22,6 +22,33 @@ std::string cell(int64_t bytes) {
   return bytes == 0 ? "·" : format_bytes(bytes);
 }
 
+std::string tokens_of(const BatchLimits& batch) {
+  return batch.source_tokens > 0
+             ? fmt::format("{} + {}", format_count(batch.source_tokens), format_count(batch.tokens))
+             : format_count(batch.tokens);
+}
+
+// How a step goes through the model.
+std::string batch_line(const Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Style& style) {
+  std::string length = fmt::format("{}", recipe.data.max_length);
+  if (spec.has_encoder()) {
+    length += fmt::format(" + {}", decoder_length(recipe, spec.has_encoder()));
+  }
+  std::string cut = fmt::format("{} micro-batch{} of up to {} tokens",
+                                plan.step.most > 1 ? "at most " + format_count(plan.step.most) : "one",
+                                plan.step.most > 1 ? "es" : "", tokens_of(planned_batch(plan, kTrainPhase)));
+  if (plan.step.expected && plan.step.most > 1) {
+    cut += fmt::format(", {:.1f} on average with this data", *plan.step.expected);
+  }
+  std::string evaluation =
+      plan.evaluated_sequences
+          ? fmt::format("; to evaluate, {} at a time", tokens_of(planned_batch(plan, kEvaluatePhase)))
+          : "";
+  return fmt::format("  {}  {} {} of up to {} tokens a step, in {}{}\n", style.dim("batch "),
+                     format_count(effective_batch(recipe.training)),
+                     recipe.data.packing ? "packs" : "sequences", length, cut, evaluation);
+}
+
 std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Style& style) {
   double share = 100.0 * static_cast<double>(plan.trainable_parameters) /
                  static_cast<double>(plan.parameters + (recipe.lora ? plan.trainable_parameters : 0));
@@ -29,8 +56,6 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
       recipe.lora ? fmt::format("LoRA r={}, alpha={:g}, on {}", recipe.lora->r, recipe.lora->lora_alpha,
                                 fmt::join(recipe.lora->target_modules, ", "))
                   : "full fine-tuning";
-  const TrainingSection& training = recipe.training;
-  int64_t effective = training.per_device_train_batch_size * training.gradient_accumulation_steps;
   std::string codes = recipe.model.quantization == Quantization::none
                           ? ""
                           : fmt::format(", linear layers in {}", name_of(recipe.model.quantization));
@@ -42,16 +67,7 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
   if (std::string dropout = describe(run_dropout(recipe, spec)); !dropout.empty()) {
     text += fmt::format("  {}  {}\n", style.dim("drops "), dropout);
   }
-  std::string length = fmt::format("{}", recipe.data.max_length);
-  if (spec.has_encoder()) {
-    length += fmt::format(" + {}", decoder_length(recipe, spec.has_encoder()));
-  }
-  std::optional<int64_t> evaluated = evaluation_sequences(plan);
-  text += fmt::format("  {}  {} × {} = {} {} of up to {} tokens a step{}\n", style.dim("batch "),
-                      training.per_device_train_batch_size, training.gradient_accumulation_steps, effective,
-                      recipe.data.packing ? "packs" : "sequences", length,
-                      evaluated ? fmt::format("; to evaluate, {} at a time", *evaluated) : "");
-  return text;
+  return text + batch_line(plan, recipe, spec, style);
 }
 
 Table role_table(const Plan& plan) {

@@ -22,8 +22,7 @@ std::optional<OtherSplit> find_other_split(const Recipe& recipe, const ModelSpec
   other.recipe.stage = recipe.stage;  // no key of the text
   other.plan = plan_training(other.recipe, spec, device, limits);
   // Recomputed is computed again, by the same ops on the same numbers; another split adds in another order.
-  bool same_sums =
-      other.recipe.training.per_device_train_batch_size == recipe.training.per_device_train_batch_size;
+  bool same_sums = other.recipe.memory.micro_batch_tokens == recipe.memory.micro_batch_tokens;
   other.warning = fmt::format(
       "the plan of the checkpoint does not fit here, so the run goes on with {}: {}",
       fmt::join(settings, ", "),

@@ -24,7 +24,7 @@ struct ResumePoint {
   Recipe recipe;  // by which it was trained so far
   RunIdentity identity;
   int64_t total_steps = 0;     // that it was to have
-  int64_t eval_sequences = 0;  // that were evaluated at a time; 0: none
+  int64_t eval_sequences = 0;  // whose tokens bound an evaluation's batch; 0: none
   RunProgress progress;
   std::string metrics;  // the rows of metrics.jsonl so far
 };

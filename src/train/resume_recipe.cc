@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "recipe/effective_batch.h"
 #include "recipe/keys.h"
 #include "recipe/parse.h"
 #include "recipe/write.h"
@@ -39,20 +40,18 @@ constexpr std::array<std::string_view, 20> kFree = {
     "logging.logging_steps",
 };
 // Those that change the result by rounding: the checkpoint's are taken.
-constexpr std::array<std::string_view, 4> kTaken = {
+constexpr std::array<std::string_view, 6> kTaken = {
+    "training.effective_batch_size",
     "training.per_device_train_batch_size",
     "training.gradient_accumulation_steps",
     "memory.recompute",
     "memory.loss_chunk_tokens",
+    "memory.micro_batch_tokens",
 };
 
 template <typename Names>
 bool is_in(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-int64_t effective_batch(const Recipe& recipe) {
-  return recipe.training.per_device_train_batch_size * recipe.training.gradient_accumulation_steps;
 }
 
 // With the paths as a saved recipe has them.
@@ -85,15 +84,19 @@ Recipe recipe_to_go_on(const Recipe& asked, const ResumePoint& point) {
       refuse(key.name, yaml_value(then), yaml_value(now));
     }
   }
-  if (effective_batch(asked) != effective_batch(before)) {
-    refuse("training.per_device_train_batch_size × gradient_accumulation_steps",
-           std::to_string(effective_batch(before)), std::to_string(effective_batch(asked)));
+  if (int64_t now = effective_batch(asked.training), then = effective_batch(before.training); now != then) {
+    refuse(asked.training.effective_batch_size
+               ? "training.effective_batch_size"
+               : "training.per_device_train_batch_size × gradient_accumulation_steps",
+           std::to_string(then), std::to_string(now));
   }
   Recipe recipe = asked;
+  recipe.training.effective_batch_size = before.training.effective_batch_size;
   recipe.training.per_device_train_batch_size = before.training.per_device_train_batch_size;
   recipe.training.gradient_accumulation_steps = before.training.gradient_accumulation_steps;
   recipe.memory.recompute = before.memory.recompute;
   recipe.memory.loss_chunk_tokens = before.memory.loss_chunk_tokens;
+  recipe.memory.micro_batch_tokens = before.memory.micro_batch_tokens;
   if (!recipe.training.per_device_eval_batch_size && point.eval_sequences > 0) {
     recipe.training.per_device_eval_batch_size = point.eval_sequences;
   }

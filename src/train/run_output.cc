@@ -96,7 +96,7 @@ std::string RunOutput::save_checkpoint(Executor& executor, const RunProgress& pr
                     .recipe = inputs_.recipe,
                     .identity = identity_,
                     .total_steps = total_steps,
-                    .eval_sequences = evaluation_sequences(executor.plan()).value_or(0),
+                    .eval_sequences = executor.plan().evaluated_sequences.value_or(0),
                     .progress = progress,
                     .metrics = {}};
   try {

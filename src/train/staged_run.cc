@@ -202,7 +202,7 @@ void StagedRun::split_otherwise(size_t stage, const OtherSplit& other) {
   inputs.resume->progress.warnings.push_back(other.warning);
 }
 
-void StagedRun::set_plans(std::vector<Plan> plans) {
+void StagedRun::set_plans(const std::vector<Recipe>& recipes, std::vector<Plan> plans) {
   std::array<int64_t, kHomeCount> largest{};
   for (size_t i = 0; i < plans.size(); ++i) {
     bool is_taken = i >= next_ || plans[i].fits();
@@ -211,6 +211,7 @@ void StagedRun::set_plans(std::vector<Plan> plans) {
     }
   }
   for (size_t i = 0; i < stages_.size(); ++i) {
+    stages_[i].inputs.recipe = recipes[i];
     stages_[i].plan = std::move(plans[i]);
     stages_[i].plan.arena_bytes = largest;
   }

@@ -49,7 +49,7 @@ class StagedRun {
   // Of the stage that is gone on with, where its checkpoint's split does not fit.
   void split_otherwise(size_t stage, const OtherSplit& other);
   // Each gets the arenas of the largest; those of stages that are finished and have no room are left out.
-  void set_plans(std::vector<Plan> plans);
+  void set_plans(const std::vector<Recipe>& recipes, std::vector<Plan> plans);
   const Plan& plan(size_t stage) const { return stages_[stage].plan; }
   void begin();  // the folders are this run's from now on, and there is room for all that it will write
   TrainSummary train(size_t stage, Backend& backend, TrainObserver& observer);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "compile/optimizer.h"
 #include "compile/phases.h"
+#include "data/batches/cut.h"
 #include "program/names.h"
 #include "program/step_clock.h"
 #include "train/schedule.h"
@@ -154,25 +155,25 @@ StepResult StepRunner::run_step(const std::vector<Batch>& micro_batches, int64_t
   return take_results().back();
 }
 
-EvaluationMetrics StepRunner::evaluate(const Dataset& dataset, const BatchOptions& options,
+EvaluationMetrics StepRunner::evaluate(const Dataset& dataset, const BatchLimits& most,
                                        const GoesOn& goes_on) {
-  BatchSequence batches(dataset, options);
+  EpochPieces rows = make_epoch(dataset, {.shuffle = false}, 0);
+  std::vector<int64_t> ends = cut_pieces(dataset, rows, 0, rows.size(), most);
   EvaluationMetrics metrics;
   Backend& backend = executor_.backend();
-  int64_t done = 0;
   std::optional<uint64_t> mark_before;
-  for (std::vector<Batch> step = batches.next_step(); !step.empty(); step = batches.next_step()) {
-    run_micro_batch(kEvaluatePhase, step.front(), 1.0F);
-    metrics.targets += step.front().target_count;
+  int64_t begin = 0;
+  for (size_t i = 0; i < ends.size() && metrics.complete; ++i) {
+    Batch batch = make_batch(dataset, rows.pieces(begin, ends[i]));
+    begin = ends[i];
+    run_micro_batch(kEvaluatePhase, batch, 1.0F);
+    metrics.targets += batch.target_count;
     // One batch ahead of the device and no more, so that what is said to be done is.
     if (mark_before) {
       backend.wait_for(*mark_before);
     }
     mark_before = backend.mark();
-    if (goes_on && !goes_on(++done, batches.total_steps())) {
-      metrics.complete = false;
-      break;
-    }
+    metrics.complete = !goes_on || goes_on(static_cast<int64_t>(i) + 1, std::ssize(ends));
   }
   metrics.loss = loss_sum_and_reset() / static_cast<double>(std::max<int64_t>(metrics.targets, 1));
   return metrics;

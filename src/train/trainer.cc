@@ -44,7 +44,8 @@ class Trainer {
         executor_(plan, backend),
         runner_(executor_, recipe_.training),
         watch_(inputs.model.spec.vocabulary, runner_.scales_loss()),
-        batches_(inputs.data.train, training_batches(recipe_, inputs.data.train)) {}
+        batches_(inputs.data.train,
+                 training_batches(recipe_, inputs.data.train, planned_batch(plan, kTrainPhase))) {}
 
   TrainSummary run() {
     summary_.total_steps = batches_.total_steps();
@@ -330,8 +331,8 @@ class Trainer {
     EvaluationMetrics all;
     double loss_sum = 0;
     auto add = [&](const std::string& name, const Dataset& dataset, bool is_own) {
-      BatchOptions options = evaluation_batches(evaluation_sequences(executor_.plan()).value());
-      EvaluationMetrics one = runner_.evaluate(dataset, options, [&](int64_t done, int64_t total) {
+      BatchLimits most = planned_batch(executor_.plan(), kEvaluatePhase);
+      EvaluationMetrics one = runner_.evaluate(dataset, most, [&](int64_t done, int64_t total) {
         observer_.on_progress({"evaluating", done, total});
         return !observer_.should_stop();
       });

@@ -119,9 +119,10 @@ class StepRunner {
   StepResult run_step(const std::vector<Batch>& micro_batches, int64_t step, int64_t total_steps);
   // Gradients of all micro-batches, times loss_scale(), without the update. Returns the mean loss.
   double accumulate_gradients(const std::vector<Batch>& micro_batches, int64_t step);
+  // The mean over all of it, in the file's order, with batches no larger than `most`.
   // `goes_on` is asked after each batch, with how many are done and how many there are.
   using GoesOn = std::function<bool(int64_t done, int64_t total)>;
-  EvaluationMetrics evaluate(const Dataset& dataset, const BatchOptions& options, const GoesOn& goes_on = {});
+  EvaluationMetrics evaluate(const Dataset& dataset, const BatchLimits& most, const GoesOn& goes_on = {});
   float loss_scale();  // waits
   bool scales_loss() const { return scales_loss_; }
 

@@ -239,7 +239,7 @@ TEST_F(Resume, IsPlannedAgainWhereTheCheckpointsSplitDoesNotFit) {
 
   CommandResult split = go_on(needed * 4 / 10);
   ASSERT_EQ(split.exit_code, 0) << split.errors;
-  EXPECT_NE(split.errors.find("training.per_device_train_batch_size="), std::string::npos) << split.errors;
+  EXPECT_NE(split.errors.find("memory.micro_batch_tokens="), std::string::npos) << split.errors;
   EXPECT_NE(split.errors.find("its bits will differ"), std::string::npos) << split.errors;
   EXPECT_LE(read_json(path("run/plan.json"))["peak_bytes"].get<int64_t>(), needed * 4 / 10);
   std::vector<Json> after = metrics_of(path("run"));

@@ -74,10 +74,9 @@ TEST_F(Terminal, PlansAndHelpFitEveryWidth) {
 
 // What has to be typed can be pasted from a narrow screen.
 TEST_F(Terminal, SettingsThatTakeSeveralLinesGoOnAsShellsHaveIt) {
-  std::string text = screen_after(80, {"plan", "recipes/ship_log.yml", "--memory", "20MB"}).text();
-  EXPECT_NE(text.find("--set training.per_device_train_batch_size=4 \\\n"
-                      "                --set training.gradient_accumulation_steps=2 \\\n"
-                      "                --set memory.recompute=full\n"),
+  std::string text = screen_after(80, {"plan", "recipes/ship_log.yml", "--memory", "12MB"}).text();
+  EXPECT_NE(text.find("--set training.per_device_eval_batch_size=auto \\\n"
+                      "                --set memory.recompute=full --set memory.micro_batch_tokens=192\n"),
             std::string::npos)
       << text;
 }
@@ -113,12 +112,13 @@ TEST_F(Terminal, WithoutColoursALineIsStillWrittenOver) {
 }
 
 TEST_F(Terminal, PipesHaveNoWidthUnlessColumnsSaysOne) {
-  CommandResult whole = run_snug({"plan", source_path("recipes/ship_log.yml"), "--memory", "20MB"});
-  EXPECT_NE(whole.output.find("--set training.per_device_train_batch_size=4 --set "
-                              "training.gradient_accumulation_steps=2 --set memory.recompute=full\n"),
-            std::string::npos);
+  CommandResult whole = run_snug({"plan", source_path("recipes/ship_log.yml"), "--memory", "12MB"});
+  EXPECT_NE(
+      whole.output.find("--set training.per_device_eval_batch_size=auto --set memory.recompute=full --set "
+                        "memory.micro_batch_tokens=192\n"),
+      std::string::npos);
   CommandResult narrow =
-      run_snug({"plan", source_path("recipes/ship_log.yml"), "--memory", "20MB"}, "COLUMNS=60 ");
+      run_snug({"plan", source_path("recipes/ship_log.yml"), "--memory", "12MB"}, "COLUMNS=60 ");
   size_t memory = narrow.output.find("memory on cpu");
   ASSERT_NE(memory, std::string::npos);
   for (size_t begin = memory; begin < narrow.output.size();) {

@@ -109,12 +109,12 @@ TEST(SplitOff, EvaluatesEachRowOnce) {
   train.add(table_of_lengths(std::vector<int64_t>(40, 3)), {.max_length_tokens = 8}, 3);
   train.add(table_of_lengths(std::vector<int64_t>(40, 3)), {.max_length_tokens = 8}, 0.25);
   Dataset eval = train.split_off(0.5, 1);
-  EpochBatches batches = make_epoch(eval, {.micro_batch_sequences = 8, .shuffle = false}, 0);
+  EpochPieces pieces = make_epoch(eval, {.shuffle = false}, 0);
   std::vector<int64_t> expected(40);
   for (size_t i = 0; i < expected.size(); ++i) {
     expected[i] = static_cast<int64_t>(i);
   }
-  EXPECT_EQ(batches.examples, expected);
+  EXPECT_EQ(pieces.examples, expected);
   EXPECT_EQ(examples_per_epoch(train),
             3 * (train.parts()[0].end - train.parts()[0].first) +
                 std::llround(0.25 * static_cast<double>(train.parts()[1].end - train.parts()[1].first)));

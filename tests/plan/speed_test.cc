@@ -22,13 +22,14 @@ Plan plan_of(int64_t batch) {
 }
 
 TEST(Speed, IsUnknownWithoutRates) {
-  EXPECT_FALSE(estimate_speed(plan_of(2), 1, {}).known());
+  EXPECT_FALSE(estimate_speed(plan_of(2), {}).known());
 }
 
 TEST(Speed, CountsTokensAndSharesTheUpdate) {
   Plan plan = plan_of(2);
-  SpeedEstimate once = estimate_speed(plan, 1, kRates);
-  SpeedEstimate four = estimate_speed(plan, 4, kRates);
+  SpeedEstimate once = estimate_speed(plan, kRates);
+  plan.step.most = 4;
+  SpeedEstimate four = estimate_speed(plan, kRates);
   EXPECT_EQ(once.tokens, 2.0 * static_cast<double>(small_recipe().data.max_length));
   EXPECT_EQ(four.tokens, 4 * once.tokens);
   EXPECT_LT(four.seconds, 4 * once.seconds);  // one update for four micro-batches
@@ -56,7 +57,8 @@ TEST(Speed, IsArithmeticPlusMemory) {
   plan.phases[1].program = update;
   DeviceRates rates = kRates;
   rates.seconds_per_op = 1e-6;
-  SpeedEstimate estimate = estimate_speed(plan, 3, rates);
+  plan.step.most = 3;
+  SpeedEstimate estimate = estimate_speed(plan, rates);
   double flops = 2.0 * 1024 * 256 * 512;
   double bytes = 2.0 * (1024 * 512 + 256 * 512 + 1024 * 256);
   EXPECT_EQ(estimate.tokens, 3 * 1024);

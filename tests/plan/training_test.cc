@@ -29,7 +29,7 @@ TEST(Evaluation, LeftOpenNeverRaisesThePeak) {
       recipe.training.per_device_eval_batch_size.reset();
       recipe.memory.recompute = {policy};
       Plan open = plan_training(recipe, small_llama(), backend);
-      int64_t sequences = evaluation_sequences(open).value();
+      int64_t sequences = open.evaluated_sequences.value();
       EXPECT_GE(sequences, 1);
       EXPECT_LE(sequences, 64);
       recipe.data.eval_file.clear();

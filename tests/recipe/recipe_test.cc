@@ -71,6 +71,7 @@ data:
 training:
   num_train_epochs: 1.5
   max_steps: 200
+  effective_batch_size: 64
   per_device_train_batch_size: 4
   per_device_eval_batch_size: 2
   gradient_accumulation_steps: 16
@@ -102,6 +103,7 @@ memory:
   limit: 22.3GiB
   recompute: [none, selective, full]
   loss_chunk_tokens: 256
+  micro_batch_tokens: 4096
 logging:
   logging_steps: 1
 output_dir: /runs/every key
@@ -140,6 +142,7 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.data.max_samples, 1000);
   EXPECT_EQ(recipe.training.num_train_epochs, 1.5);
   EXPECT_EQ(recipe.training.max_steps, 200);
+  EXPECT_EQ(recipe.training.effective_batch_size, 64);
   EXPECT_EQ(recipe.training.per_device_train_batch_size, 4);
   EXPECT_EQ(recipe.training.per_device_eval_batch_size, 2);
   EXPECT_EQ(recipe.training.gradient_accumulation_steps, 16);
@@ -170,6 +173,7 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.memory.recompute,
             (std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}));
   EXPECT_EQ(recipe.memory.loss_chunk_tokens, 256);
+  EXPECT_EQ(recipe.memory.micro_batch_tokens, 4096);
   EXPECT_EQ(recipe.logging.logging_steps, 1);
   EXPECT_EQ(recipe.output_dir, "/runs/every key");
 }

@@ -43,7 +43,7 @@ TEST(Dropout, EvaluationHasNone) {
     for (uint64_t i = 0; i < 3; ++i) {
       examples.push_back(random_example({1, 6, fixture.spec.vocabulary, 15}, i));
     }
-    return fixture.runner.evaluate(make_dataset(examples), evaluation_batches(1)).loss;
+    return fixture.runner.evaluate(make_dataset(examples), planned_batch(fixture.plan, kEvaluatePhase)).loss;
   };
   EXPECT_EQ(evaluated(0.5), evaluated(0));
 }

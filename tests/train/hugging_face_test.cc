@@ -68,7 +68,7 @@ template <typename Run>
 void expect_run(const Recipe& recipe, const std::filesystem::path& adapter, int64_t steps,
                 const NamedResults& wanted, const Run& run) {
   double error = product_error(locate_model(recipe.model.path).spec,
-                               recipe.training.per_device_train_batch_size * recipe.data.max_length);
+                               recipe.training.per_device_train_batch_size.value() * recipe.data.max_length);
   Shaken shaken(recipe, adapter, error, run);
   std::map<std::string, double> tolerances;
   for (const auto& [name, response] : shaken.response) {

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/rng.h"
 #include "data/batches/limits.h"
+#include "data/batches/sequence.h"
 #include "data/batches/synthetic.h"
+#include "plan/training.h"
+#include "program/names.h"
 #include "support/model_rounding.h"
 #include "support/small_llama.h"
 #include "support/temporary_folder.h"
@@ -59,6 +63,7 @@ Recipe random_recipe(Rng& rng, const std::filesystem::path& folder) {
   recipe.model.dtype = rng.below(2) == 0 ? DType::f32 : DType::bf16;
   recipe.data.max_length = 3 + static_cast<int64_t>(rng.below(20));
   recipe.training.per_device_train_batch_size = 1 + static_cast<int64_t>(rng.below(3));
+  recipe.training.gradient_accumulation_steps = 1 + static_cast<int64_t>(rng.below(3));
   recipe.training.per_device_eval_batch_size = 1 + static_cast<int64_t>(rng.below(3));
   recipe.training.optimizer_states = static_cast<OptimizerStates>(rng.below(3));
   recipe.memory.recompute = {static_cast<Recompute>(rng.below(3))};
@@ -74,13 +79,19 @@ void run_all_phases(FixtureOn<WatchedBackend>& fixture, const std::filesystem::p
   const Recipe& recipe = fixture.recipe;
   int64_t length = recipe.data.max_length;
   int64_t vocabulary = fixture.spec.vocabulary;
-  Batch batch = random_batch({recipe.training.per_device_train_batch_size, length, vocabulary}, 1);
-  fixture.runner.run_step({batch, batch}, 0, 10);
+  Batch batch = random_batch({recipe.training.per_device_train_batch_size.value(), length, vocabulary}, 1);
+  BatchLimits most = planned_batch(fixture.plan, kTrainPhase);
+  EXPECT_EQ(batch.tokens(), most.tokens);
+  Batch short_ones = random_batch({most.sequences, most.tokens / most.sequences, vocabulary}, 2);
+  fixture.runner.run_step({batch, short_ones}, 0, 10);
   std::vector<Example> examples;
   for (int64_t i = 0; i < recipe.training.per_device_eval_batch_size.value(); ++i) {
     examples.push_back(random_example({1, length, vocabulary}, static_cast<uint64_t>(i)));
   }
-  fixture.runner.evaluate(make_dataset(examples), evaluation_batches(static_cast<int64_t>(examples.size())));
+  most = planned_batch(fixture.plan, kEvaluatePhase);
+  fixture.runner.evaluate(make_dataset(examples), most);
+  std::vector<Example> many(static_cast<size_t>(most.sequences), random_example({1, 2, vocabulary}, 3));
+  fixture.runner.evaluate(make_dataset(many), most);
   Snapshot(fixture.executor).take();
   if (recipe.lora) {
     save_adapter(fixture.reader, recipe, fixture.spec, folder);
@@ -175,38 +186,43 @@ TEST(Memory, RecomputationChangesNoBit) {
   }
 }
 
-TEST(Memory, SplittingIntoMicroBatchesChangesNothing) {
+std::vector<std::vector<Batch>> steps_of(const Dataset& dataset, const Recipe& recipe) {
+  BatchLimits planned = DataLimits(recipe, dataset, {})(recipe).train;
+  BatchSequence sequence(dataset, training_batches(recipe, dataset, planned));
+  std::vector<std::vector<Batch>> steps;
+  for (std::vector<Batch> step = sequence.next_step(); !step.empty(); step = sequence.next_step()) {
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+// However many tokens are planned: the same sequences in the same steps with the same masks.
+TEST(Memory, AnotherCutOfAStepChangesRoundingAlone) {
   TemporaryFolder folder;
   write_config(folder.path());
+  std::vector<Example> examples;
+  for (uint64_t i = 0; i < 32; ++i) {  // different lengths: micro-batches have different numbers of targets
+    examples.push_back(random_example({1, 3 + static_cast<int64_t>(i % 8) * 2, 97}, i));
+  }
+  Dataset dataset = make_dataset(examples);
   for (bool lora : {false, true}) {
-    std::vector<std::vector<double>> losses;
-    for (int64_t size : {8, 2, 1}) {
+    std::vector<double> expected;
+    std::set<size_t> counts;
+    for (int64_t tokens : {160, 61, 40, 17, 1}) {
       Recipe recipe = equality_recipe(folder.path(), lora, DType::f32);
-      recipe.training.per_device_train_batch_size = size;
-      std::vector<std::vector<Batch>> steps(4);
-      for (uint64_t step = 0; step < steps.size(); ++step) {
-        std::vector<Example> made;
-        for (uint64_t i = 0; i < 8; ++i) {
-          // Different lengths: micro-batches have different numbers of targets.
-          made.push_back(random_example({1, 3 + static_cast<int64_t>(i) * 2, 97}, 100 * step + i));
-        }
-        Dataset dataset = make_dataset(made);
-        for (int64_t first = 0; first < 8; first += size) {
-          std::vector<int64_t> examples;
-          for (int64_t i = first; i < first + size; ++i) {
-            examples.push_back(i);
-          }
-          steps[step].push_back(make_batch(dataset, examples));
-        }
-      }
-      losses.push_back(losses_with(recipe, steps));
-    }
-    double error = product_error(locate_model(folder.path().string()).spec, 8 * 17);
-    for (size_t split = 1; split < losses.size(); ++split) {
-      for (size_t step = 0; step < losses[0].size(); ++step) {
-        EXPECT_NEAR(losses[split][step], losses[0][step], error * losses[0][step]) << "lora " << lora;
+      recipe.training.num_train_epochs = 1;
+      recipe.memory.micro_batch_tokens = tokens;
+      std::vector<std::vector<Batch>> steps = steps_of(dataset, recipe);
+      ASSERT_EQ(steps.size(), 4U);
+      counts.insert(steps.front().size());
+      std::vector<double> losses = losses_with(recipe, steps);
+      expected = expected.empty() ? losses : expected;
+      double error = product_error(locate_model(folder.path().string()).spec, 8 * 17);
+      for (size_t step = 0; step < losses.size(); ++step) {
+        EXPECT_NEAR(losses[step], expected[step], error * expected[step]) << tokens << ", lora " << lora;
       }
     }
+    EXPECT_GE(counts.size(), 4U) << "the cuts differ";
   }
 }
 
@@ -226,12 +242,7 @@ TEST(Memory, SplittingPacksChangesNothing) {
     recipe.training.num_train_epochs = 1;
     recipe.training.per_device_train_batch_size = size;
     recipe.training.gradient_accumulation_steps = accumulation;
-    BatchSequence sequence(dataset, training_batches(recipe, dataset));
-    std::vector<std::vector<Batch>> steps;
-    for (std::vector<Batch> step = sequence.next_step(); !step.empty(); step = sequence.next_step()) {
-      steps.push_back(std::move(step));
-    }
-    std::vector<double> losses = losses_with(recipe, steps);
+    std::vector<double> losses = losses_with(recipe, steps_of(dataset, recipe));
     expected = expected.empty() ? losses : expected;
     ASSERT_EQ(losses.size(), expected.size()) << size << " × " << accumulation;
     for (size_t step = 0; step < losses.size(); ++step) {

@@ -27,19 +27,20 @@ Dataset dataset_of(size_t rows) {
   return make_dataset(std::vector<Example>(rows, make_example({3, 1, 4, 1, 5}, 0)));
 }
 
+constexpr BatchLimits kTwo = {.sequences = 2, .tokens = 10, .source_tokens = 0};
+
 TEST(Progress, AnEvaluationTellsEveryBatch) {
   TrainFixture fixture(small_recipe());
   Seen seen;
-  EvaluationMetrics all =
-      fixture.runner.evaluate(dataset_of(5), evaluation_batches(2), [&](int64_t done, int64_t total) {
-        seen.emplace_back(done, total);
-        return true;
-      });
+  EvaluationMetrics all = fixture.runner.evaluate(dataset_of(5), kTwo, [&](int64_t done, int64_t total) {
+    seen.emplace_back(done, total);
+    return true;
+  });
   EXPECT_TRUE(all.complete);
   EXPECT_EQ(all.targets, 5 * 4);
   EXPECT_EQ(seen, (Seen{{1, 3}, {2, 3}, {3, 3}}));
-  EvaluationMetrics some = fixture.runner.evaluate(dataset_of(5), evaluation_batches(2),
-                                                   [](int64_t done, int64_t) { return done < 2; });
+  EvaluationMetrics some =
+      fixture.runner.evaluate(dataset_of(5), kTwo, [](int64_t done, int64_t) { return done < 2; });
   EXPECT_FALSE(some.complete);
   EXPECT_EQ(some.targets, 4 * 4);
 }

@@ -40,7 +40,7 @@ double loss_on_story(const std::filesystem::path& folder, const Tokenizer& token
   recipe.training.per_device_train_batch_size = 1;
   TrainFixture fixture(recipe);
   Dataset dataset = make_dataset({make_example(tokens_of(tokenizer, kStory), 0)});
-  return fixture.runner.evaluate(dataset, evaluation_batches(1)).loss;
+  return fixture.runner.evaluate(dataset, planned_batch(fixture.plan, kEvaluatePhase)).loss;
 }
 
 std::string greedy_text(const std::filesystem::path& folder, const Tokenizer& tokenizer, int64_t new_tokens) {

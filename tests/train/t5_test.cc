@@ -39,7 +39,7 @@ TEST(EncoderDecoder, PlannedIsAllocatedIsWritten) {
     for (uint64_t i = 0; i < 4; ++i) {
       examples.push_back(random_example({1, 6, fixture.spec.vocabulary, 15}, i));
     }
-    fixture.runner.evaluate(make_dataset(examples), evaluation_batches(4));
+    fixture.runner.evaluate(make_dataset(examples), planned_batch(fixture.plan, kEvaluatePhase));
     if (lora) {
       save_adapter(fixture.reader, recipe, fixture.spec, folder.path());
     } else {

@@ -83,9 +83,9 @@ void sort_longest_first(std::span<int64_t> examples, const Dataset& dataset) {
 
 // Sorts each window by length, then shuffles the windows' steps: neighbours are of a length, and long steps
 // stand anywhere.
-void group_by_length(EpochBatches& epoch, const Dataset& dataset, const BatchOptions& options,
+void group_by_length(EpochPieces& epoch, const Dataset& dataset, const BatchOptions& options,
                      int64_t epoch_index) {
-  int64_t step = options.micro_batch_sequences * options.accumulation_steps;
+  int64_t step = options.effective_batch;
   int64_t window = step * kGroupWindowSteps;
   Rng rng(options.seed, kGroupStreams + static_cast<uint64_t>(epoch_index));
   std::vector<int64_t> sorted;
@@ -106,31 +106,13 @@ void group_by_length(EpochBatches& epoch, const Dataset& dataset, const BatchOpt
   }
 }
 
-void cut_into_batches(EpochBatches& epoch, const BatchOptions& options) {
-  // A step's last micro-batch may be smaller, where the epoch ends.
-  auto total = static_cast<int64_t>(epoch.examples.size());
-  for (int64_t begin = 0; begin < total; begin += options.micro_batch_sequences) {
-    epoch.begins.push_back(std::min(begin + options.micro_batch_sequences, total));
-  }
-}
-
-// From packs to micro-batches of so many packs; the last has what is left.
-void join_packs(EpochBatches& packs, int64_t packs_per_batch) {
-  std::vector<int64_t> begins = {0};
-  for (int64_t pack = 0; pack < packs.size(); pack += packs_per_batch) {
-    int64_t end = std::min(pack + packs_per_batch, packs.size());
-    begins.push_back(packs.begins[static_cast<size_t>(end)]);
-  }
-  packs.begins = std::move(begins);
-}
-
 // First-fit decreasing within windows: longest first, each into the first pack with room for it.
 class Packer {
  public:
   Packer(const Dataset& dataset, const BatchOptions& options) : dataset_(dataset), options_(options) {}
 
-  EpochBatches pack(std::vector<int64_t> examples, int64_t epoch_index) {
-    EpochBatches epoch;
+  EpochPieces pack(std::vector<int64_t> examples, int64_t epoch_index) {
+    EpochPieces epoch;
     epoch.examples.reserve(examples.size());
     auto total = static_cast<int64_t>(examples.size());
     Rng rng(options_.seed, kGroupStreams + static_cast<uint64_t>(epoch_index));
@@ -178,7 +160,7 @@ class Packer {
   }
 
   // The emptiest pack is kept open for the next window, so that a window's rest costs nothing.
-  void close_packs(EpochBatches& epoch, Rng& rng, bool last) {
+  void close_packs(EpochPieces& epoch, Rng& rng, bool last) {
     Pack open;
     if (!last) {
       auto emptiest = std::max_element(packs_.begin(), packs_.end(), [](const Pack& a, const Pack& b) {
@@ -209,11 +191,11 @@ class Packer {
 
 }  // namespace
 
-std::span<const int64_t> EpochBatches::batch(int64_t index) const {
-  SNUG_CHECK(index >= 0 && index < size(), "no such micro-batch");
-  auto begin = static_cast<size_t>(begins[static_cast<size_t>(index)]);
-  auto end = static_cast<size_t>(begins[static_cast<size_t>(index) + 1]);
-  return std::span(examples).subspan(begin, end - begin);
+std::span<const int64_t> EpochPieces::pieces(int64_t first, int64_t end) const {
+  SNUG_CHECK(first >= 0 && first <= end && end <= size(), "no such piece");
+  int64_t begin = begins[static_cast<size_t>(first)];
+  int64_t count = begins[static_cast<size_t>(end)] - begin;
+  return std::span(examples).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
 }
 
 std::vector<int64_t> epoch_order(int64_t count, uint64_t seed, int64_t epoch) {
@@ -232,23 +214,19 @@ int64_t examples_per_epoch(const Dataset& dataset) {
   return total;
 }
 
-EpochBatches make_packs(const Dataset& dataset, const BatchOptions& options, int64_t epoch) {
-  return Packer(dataset, options).pack(ordered_examples(dataset, options, epoch), epoch);
-}
-
-EpochBatches make_epoch(const Dataset& dataset, const BatchOptions& options, int64_t epoch) {
+EpochPieces make_epoch(const Dataset& dataset, const BatchOptions& options, int64_t epoch) {
+  std::vector<int64_t> examples = ordered_examples(dataset, options, epoch);
   if (options.batching == Batching::packed) {
-    EpochBatches packs = make_packs(dataset, options, epoch);
-    join_packs(packs, options.micro_batch_sequences);
-    return packs;
+    return Packer(dataset, options).pack(std::move(examples), epoch);
   }
-  EpochBatches batches;
-  batches.examples = ordered_examples(dataset, options, epoch);
+  EpochPieces pieces;
+  pieces.examples = std::move(examples);
   if (options.batching == Batching::grouped) {
-    group_by_length(batches, dataset, options, epoch);
+    group_by_length(pieces, dataset, options, epoch);
   }
-  cut_into_batches(batches, options);
-  return batches;
+  pieces.begins.resize(pieces.examples.size() + 1);
+  std::iota(pieces.begins.begin(), pieces.begins.end(), int64_t{0});
+  return pieces;
 }
 
 }  // namespace snug

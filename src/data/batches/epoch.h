@@ -1,40 +1,43 @@
-// Which examples go through the model together in one epoch. Depends on the data, the seed and the epoch, and
-// on nothing else: the same on every machine.
+// In which order the examples of an epoch are learned. Depends on the data, the seed and the epoch, and on
+// nothing else: the same on every machine, and however a step is cut into micro-batches.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "compile/batch_limits.h"
 #include "data/dataset.h"
 
 namespace snug {
 
 enum class Batching {
-  sequences,  // so many sequences a micro-batch, as they come
+  sequences,  // so many sequences a step, as they come
   grouped,    // the same, of sequences that are about as long as each other
-  packed,     // so many packs a micro-batch, each filled with sequences up to a number of tokens
+  packed,     // so many packs a step, each filled with sequences up to a number of tokens
 };
 
 struct BatchOptions {
-  int64_t micro_batch_sequences = 1;  // sequences, or packs, that go through the model together
-  int64_t accumulation_steps = 1;     // micro-batches an optimizer step
-  double epochs = 1;                  // may be a fraction
-  int64_t max_steps = -1;             // more than 0 overrules `epochs`
+  int64_t effective_batch = 1;           // sequences, or packs, an optimizer step
+  BatchLimits micro_batch = kUnlimited;  // the most that goes through the model together
+  double epochs = 1;                     // may be a fraction
+  int64_t max_steps = -1;                // more than 0 overrules `epochs`
   uint64_t seed = 0;
-  bool shuffle = true;  // false: the file's order, for evaluation
+  bool shuffle = true;  // false: the file's order
   Batching batching = Batching::sequences;
   int64_t packed_tokens = 0;         // of a pack
   int64_t packed_source_tokens = 0;  // with an encoder: of what it reads
   int64_t packed_sequences = 0;      // the most that a pack holds
 };
 
-struct EpochBatches {
+// An epoch in pieces that are never divided: sequences, or packs of them.
+struct EpochPieces {
   std::vector<int64_t> examples;
-  std::vector<int64_t> begins = {0};  // micro-batch m is examples[begins[m]] up to examples[begins[m + 1]]
+  std::vector<int64_t> begins = {0};  // piece p is examples[begins[p]] up to examples[begins[p + 1]]
 
   int64_t size() const { return static_cast<int64_t>(begins.size()) - 1; }
-  std::span<const int64_t> batch(int64_t index) const;
+  // The examples of the pieces from `first` up to `end`.
+  std::span<const int64_t> pieces(int64_t first, int64_t end) const;
 };
 
 // A permutation of 0..count-1, its own for each epoch.
@@ -44,10 +47,6 @@ std::vector<int64_t> epoch_order(int64_t count, uint64_t seed, int64_t epoch);
 // a half of them, another half in another epoch.
 int64_t examples_per_epoch(const Dataset& dataset);
 
-// The packs of an epoch, each as if it were a micro-batch of its own. They and their order are the same
-// however a step is split into micro-batches.
-EpochBatches make_packs(const Dataset& dataset, const BatchOptions& options, int64_t epoch);
-
-EpochBatches make_epoch(const Dataset& dataset, const BatchOptions& options, int64_t epoch);
+EpochPieces make_epoch(const Dataset& dataset, const BatchOptions& options, int64_t epoch);
 
 }  // namespace snug

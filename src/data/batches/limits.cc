@@ -6,7 +6,8 @@
 #include <functional>
 #include <utility>
 
-#include "base/check.h"
+#include "data/batches/cut.h"
+#include "recipe/effective_batch.h"
 
 namespace snug {
 namespace {
@@ -32,12 +33,61 @@ std::vector<int64_t> sums_of_largest(std::vector<RepeatedLength> lengths, int64_
   return sums;
 }
 
+// The sequences of the steps that a run begins with: enough to know how its steps are cut.
+constexpr int64_t kKnownSequences = 1 << 16;
+
+std::vector<std::vector<BatchLimits>> sizes_of_first_steps(const Dataset& dataset,
+                                                           const BatchOptions& options) {
+  std::vector<std::vector<BatchLimits>> steps;
+  if (options.batching == Batching::packed) {  // all packs are about as long
+    return steps;
+  }
+  EpochPieces epoch = make_epoch(dataset, options, 0);
+  int64_t known = std::min(epoch.size(), kKnownSequences);
+  for (int64_t piece = 0; piece < known; ++piece) {
+    if (piece % options.effective_batch == 0) {
+      steps.emplace_back();
+    }
+    steps.back().push_back(piece_size(dataset, epoch, piece));
+  }
+  if (steps.size() > 1 && steps.back().size() < steps.front().size()) {  // known in part, or the epoch's last
+    steps.pop_back();
+  }
+  return steps;
+}
+
+// What these steps say of those that follow.
+void expect(const std::vector<std::vector<BatchLimits>>& steps, const BatchLimits& most, StepCut& cut) {
+  if (steps.empty()) {
+    return;
+  }
+  double begun = 0;
+  cut.tokens = 0;
+  cut.source_tokens = 0;
+  auto count = static_cast<double>(steps.size());
+  for (const std::vector<BatchLimits>& step : steps) {
+    MicroBatchFilling filling(most);
+    for (const BatchLimits& piece : step) {
+      begun += filling.begins_with(piece) ? 1 : 0;
+      cut.tokens += static_cast<double>(piece.tokens) / count;
+      cut.source_tokens += static_cast<double>(piece.source_tokens) / count;
+    }
+  }
+  cut.expected = begun / count;
+}
+
+BatchLimits smaller(const BatchLimits& a, const BatchLimits& b) {
+  return {.sequences = std::min(a.sequences, b.sequences),
+          .tokens = std::min(a.tokens, b.tokens),
+          .source_tokens = std::min(a.source_tokens, b.source_tokens)};
+}
+
 }  // namespace
 
-BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset) {
+BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset, const BatchLimits& micro_batch) {
   const TrainingSection& training = recipe.training;
-  BatchOptions options{.micro_batch_sequences = training.per_device_train_batch_size,
-                       .accumulation_steps = training.gradient_accumulation_steps,
+  BatchOptions options{.effective_batch = effective_batch(training),
+                       .micro_batch = micro_batch,
                        .epochs = training.num_train_epochs,
                        .max_steps = training.max_steps,
                        .seed = static_cast<uint64_t>(training.seed)};
@@ -53,14 +103,11 @@ BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset) {
   return options;
 }
 
-BatchOptions evaluation_batches(int64_t sequences) {
-  return {.micro_batch_sequences = sequences, .shuffle = false};
-}
-
 DataLimits::DataLimits(const Recipe& recipe, const Dataset& train_data,
                        const std::vector<const Dataset*>& eval_data)
-    : train_(longest_sums(train_data, recipe.training.per_device_train_batch_size)),
-      has_sources_(train_data.has_sources()) {
+    : train_(longest_sums(train_data, effective_batch(recipe.training))),
+      has_sources_(train_data.has_sources()),
+      first_steps_(sizes_of_first_steps(train_data, training_batches(recipe, train_data))) {
   for (const Dataset* dataset : eval_data) {
     LongestSums sums =
         longest_sums(*dataset, recipe.training.per_device_eval_batch_size.value_or(kMostEvaluationSequences));
@@ -109,17 +156,24 @@ BatchLimits DataLimits::limits_of(const LongestSums& sums, int64_t sequences) {
   };
   return {.sequences = std::min(sequences, std::max<int64_t>(std::ssize(sums.tokens) - 1, 1)),
           .tokens = at(sums.tokens),
-          .source_tokens = at(sums.source_tokens)};
+          .source_tokens = sums.source_tokens.size() > 1 ? at(sums.source_tokens) : 0};
 }
 
 RunLimits DataLimits::operator()(const Recipe& recipe) const {
-  int64_t sequences = recipe.training.per_device_train_batch_size;
-  RunLimits limits{limits_of(train_, sequences), std::nullopt};
-  if (evaluate_) {
-    limits.evaluate = limits_of(*evaluate_, recipe.training.per_device_eval_batch_size.value_or(1));
+  BatchLimits longest = recipe.data.packing ? pack_limits(recipe, has_sources_) : limits_of(train_, 1);
+  RunLimits limits{.train = micro_batch_limits(recipe, longest), .step = {}};
+  BatchLimits longest_together = limits_of(train_, effective_batch(recipe.training));
+  if (!recipe.data.packing) {  // packs are planned whole
+    limits.train = smaller(limits.train, longest_together);
   }
-  if (recipe.data.packing) {
-    limits.train = times(pack_limits(recipe, has_sources_), sequences);
+  limits.step = longest_step(recipe, longest, limits.train);
+  if (limits.train == longest_together) {  // no step is ever cut
+    limits.step.most = 1;
+  }
+  expect(first_steps_, limits.train, limits.step);
+  if (evaluate_) {
+    int64_t sequences = recipe.training.per_device_eval_batch_size.value_or(1);
+    limits.evaluate = evaluation_limits(limits_of(*evaluate_, sequences), sequences);
   }
   return limits;
 }

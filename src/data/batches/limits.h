@@ -12,13 +12,13 @@
 
 namespace snug {
 
-// How a recipe makes batches of the data that it trains on, and of the data that it evaluates with.
-BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset);
-// `sequences` at once: what the plan has chosen, or the recipe.
-BatchOptions evaluation_batches(int64_t sequences);
+// How a recipe makes steps of the data that it trains on, cut into micro-batches that are no larger than
+// `micro_batch`.
+BatchOptions training_batches(const Recipe& recipe, const Dataset& dataset,
+                              const BatchLimits& micro_batch = kUnlimited);
 
-// Works for recipes whose batches are no larger than those of the one that it was made for; an evaluation's,
-// if that left them open, may have up to kMostEvaluationSequences.
+// Works for recipes that differ in what fits a run into memory; an evaluation's batches, if the recipe that
+// it was made for left them open, may have up to kMostEvaluationSequences of the longest sequences.
 class DataLimits {
  public:
   // Nothing to evaluate with: no `eval_data`.
@@ -39,6 +39,7 @@ class DataLimits {
   LongestSums train_;
   std::optional<LongestSums> evaluate_;
   bool has_sources_ = false;
+  std::vector<std::vector<BatchLimits>> first_steps_;  // their sequences; empty with packs
 };
 
 }  // namespace snug

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "data/batches/cut.h"
 
 namespace snug {
 namespace {
@@ -27,10 +28,9 @@ int64_t divide_up(int64_t a, int64_t b) {
 BatchSequence::BatchSequence(const Dataset& dataset, const BatchOptions& options)
     : dataset_(dataset), options_(options) {
   SNUG_CHECK(dataset.size() > 0, "a dataset has at least one example");
-  SNUG_CHECK(options.micro_batch_sequences > 0 && options.accumulation_steps > 0, "batches hold something");
+  SNUG_CHECK(options.effective_batch > 0, "a step holds something");
   if (options.batching != Batching::packed) {
-    steps_per_epoch_ =
-        divide_up(examples_per_epoch(dataset), options.micro_batch_sequences * options.accumulation_steps);
+    steps_per_epoch_ = divide_up(examples_per_epoch(dataset), options.effective_batch);
   }
   total_steps_ = options.max_steps > 0 ? options.max_steps : count_steps();
 }
@@ -38,7 +38,7 @@ BatchSequence::BatchSequence(const Dataset& dataset, const BatchOptions& options
 int64_t BatchSequence::count_steps() {
   // Far above any run, and far below where numbers end: all that follows stays exact.
   double examples = options_.epochs * static_cast<double>(examples_per_epoch(dataset_));
-  double effective = static_cast<double>(options_.micro_batch_sequences * options_.accumulation_steps);
+  double effective = static_cast<double>(options_.effective_batch);
   if (examples / effective > kMaxSteps || options_.epochs > kMaxSteps) {
     throw bad_input(fmt::format(
         "training.num_train_epochs is {}: with {} examples an epoch that is more than {} steps. Lower it, or "
@@ -68,9 +68,9 @@ int64_t BatchSequence::end_of_epoch(int64_t epoch) {
     return (epoch + 1) * steps_per_epoch_;
   }
   while (std::ssize(epoch_ends_) <= epoch) {  // only packing tells how many packs there are
-    int64_t batches = make_epoch(dataset_, options_, std::ssize(epoch_ends_)).size();
+    int64_t packs = make_epoch(dataset_, options_, std::ssize(epoch_ends_)).size();
     epoch_ends_.push_back((epoch_ends_.empty() ? 0 : epoch_ends_.back()) +
-                          divide_up(batches, options_.accumulation_steps));
+                          divide_up(packs, options_.effective_batch));
   }
   return epoch < 0 ? 0 : epoch_ends_[static_cast<size_t>(epoch)];
 }
@@ -111,17 +111,18 @@ std::vector<Batch> BatchSequence::next_step() {
 
 BatchSequence::Step BatchSequence::make_step(int64_t step) {
   auto [epoch, first_step, steps] = epoch_of(step);
-  if (epoch != batches_epoch_) {
-    batches_ = make_epoch(dataset_, options_, epoch);
-    batches_epoch_ = epoch;
+  if (epoch != pieces_epoch_) {
+    pieces_ = make_epoch(dataset_, options_, epoch);
+    pieces_epoch_ = epoch;
   }
   Step result;
   result.epoch =
       static_cast<double>(epoch) + static_cast<double>(step + 1 - first_step) / static_cast<double>(steps);
-  int64_t begin = (step - first_step) * options_.accumulation_steps;
-  int64_t end = std::min(begin + options_.accumulation_steps, batches_.size());
-  for (int64_t index = begin; index < end; ++index) {
-    result.batches.push_back(make_batch(dataset_, batches_.batch(index)));
+  int64_t begin = (step - first_step) * options_.effective_batch;
+  int64_t end_of_step = std::min(begin + options_.effective_batch, pieces_.size());
+  for (int64_t end : cut_pieces(dataset_, pieces_, begin, end_of_step, options_.micro_batch)) {
+    result.batches.push_back(make_batch(dataset_, pieces_.pieces(begin, end)));
+    begin = end;
   }
   return result;
 }

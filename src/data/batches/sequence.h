@@ -54,8 +54,8 @@ class BatchSequence {
   int64_t total_steps_ = 0;
   int64_t next_step_ = 0;
   double epoch_ = 0;
-  int64_t batches_epoch_ = -1;  // the one that batches_ are of
-  EpochBatches batches_;
+  int64_t pieces_epoch_ = -1;  // the one that pieces_ are of
+  EpochPieces pieces_;
   std::future<Step> prepared_;  // last: it is waited for before anything else goes
 };
 

@@ -91,15 +91,23 @@ TEST(CudaPlan, IsWhatACardAllocatesAndWrites) {
                        .vocabulary = fixture.spec.vocabulary,
                        .source_tokens = has_encoder ? recipe.data.max_length : 0};
     SyntheticShape batch = one;
-    batch.sequences = recipe.training.per_device_train_batch_size;
-    fixture.runner.run_step({random_batch(batch, 1)}, 0, 10);
-    int64_t evaluated = evaluation_sequences(fixture.plan).value_or(0);
+    batch.sequences = recipe.training.per_device_train_batch_size.value();
+    SyntheticShape many = one;  // as many sequences as a batch may have, all of them short
+    many.length_tokens = 1;
+    many.source_tokens = has_encoder ? 1 : 0;
+    many.sequences = planned_batch(fixture.plan, kTrainPhase).sequences;
+    fixture.runner.run_step({random_batch(batch, 1), random_batch(many, 2)}, 0, 10);
+    int64_t evaluated = fixture.plan.evaluated_sequences.value_or(0);
     std::vector<Example> examples;
     for (int64_t i = 0; i < evaluated; ++i) {
       examples.push_back(random_example(one, static_cast<uint64_t>(i)));
     }
     if (evaluated > 0) {
-      fixture.runner.evaluate(make_dataset(examples), evaluation_batches(evaluated));
+      BatchLimits most = planned_batch(fixture.plan, kEvaluatePhase);
+      fixture.runner.evaluate(make_dataset(examples), most);
+      many.length_tokens = 2;
+      std::vector<Example> short_ones(static_cast<size_t>(most.sequences), random_example(many, 1));
+      fixture.runner.evaluate(make_dataset(short_ones), most);
     }
     EXPECT_EQ(differences_from(fixture.plan, fixture.backend.written()), std::vector<std::string>()) << name;
   }

@@ -17,7 +17,7 @@ void add_part(Dataset& dataset, int64_t count, double weight) {
               weight);
 }
 
-std::map<int64_t, int> counts_of(const EpochBatches& epoch) {
+std::map<int64_t, int> counts_of(const EpochPieces& epoch) {
   std::map<int64_t, int> counts;
   for (int64_t example : epoch.examples) {
     ++counts[example];
@@ -43,10 +43,10 @@ TEST(Weights, SayHowOftenAnExampleComes) {
   EXPECT_EQ(examples_per_epoch(dataset), 20 + 10 + 5 + 10);
   std::set<std::set<int64_t>> halves;
   for (int64_t epoch = 0; epoch < 8; ++epoch) {
-    EpochBatches batches = make_epoch(dataset, {.micro_batch_sequences = 4, .seed = 3}, epoch);
-    EXPECT_EQ(std::ssize(batches.examples), 45);
-    EXPECT_EQ(batches.size(), 12);
-    std::map<int64_t, int> counts = counts_of(batches);
+    EpochPieces pieces = make_epoch(dataset, {.effective_batch = 4, .seed = 3}, epoch);
+    EXPECT_EQ(std::ssize(pieces.examples), 45);
+    EXPECT_EQ(pieces.size(), 45);
+    std::map<int64_t, int> counts = counts_of(pieces);
     std::set<int64_t> half;
     int extra = 0;
     for (auto [example, count] : counts) {
@@ -95,8 +95,8 @@ class Groups : public ::testing::Test {
   Groups() { dataset_.add(table_of_lengths(lengths_), {.max_length_tokens = 4096}); }
 
   // How far apart the lengths in a step are, on average.
-  double spread(const EpochBatches& epoch) const {
-    int64_t step = options_.micro_batch_sequences * options_.accumulation_steps;
+  double spread(const EpochPieces& epoch) const {
+    int64_t step = options_.effective_batch;
     double total = 0;
     int64_t steps = 0;
     for (int64_t first = 0; first < std::ssize(epoch.examples); first += step, ++steps) {
@@ -114,13 +114,13 @@ class Groups : public ::testing::Test {
 
   std::vector<int64_t> lengths_ = realistic_lengths(3005, 200, 2048, 4);
   Dataset dataset_;
-  BatchOptions options_ = {.micro_batch_sequences = 4, .accumulation_steps = 2, .seed = 5};
+  BatchOptions options_ = {.effective_batch = 8, .seed = 5};
 };
 
 TEST_F(Groups, AreOfAboutTheSameLength) {
-  EpochBatches random = make_epoch(dataset_, options_, 0);
+  EpochPieces random = make_epoch(dataset_, options_, 0);
   options_.batching = Batching::grouped;
-  EpochBatches grouped = make_epoch(dataset_, options_, 0);
+  EpochPieces grouped = make_epoch(dataset_, options_, 0);
   EXPECT_EQ(random.begins, grouped.begins) << "the same sizes";
   EXPECT_EQ(counts_of(grouped).size(), 3005U);
   EXPECT_EQ(grouped.examples.size(), 3005U);
@@ -129,7 +129,7 @@ TEST_F(Groups, AreOfAboutTheSameLength) {
 
 TEST_F(Groups, ChangeWithEpochAndSeedAndStandInNoOrder) {
   options_.batching = Batching::grouped;
-  EpochBatches first = make_epoch(dataset_, options_, 0);
+  EpochPieces first = make_epoch(dataset_, options_, 0);
   EXPECT_EQ(first.examples, make_epoch(dataset_, options_, 0).examples);
   EXPECT_NE(first.examples, make_epoch(dataset_, options_, 1).examples);
   // Steps that are longer than the one before: all or none of them if steps were sorted.

@@ -2,6 +2,9 @@
 // worst that can happen.
 #include "data/batches/limits.h"
 
+#include "data/batches/batch.h"
+#include "data/batches/cut.h"
+
 #include "data/data_fixture.h"
 
 namespace snug {
@@ -12,12 +15,17 @@ using namespace testing;
 BatchLimits largest_of(const Dataset& dataset, const BatchOptions& options, int64_t epochs) {
   BatchLimits most;
   for (int64_t epoch = 0; epoch < epochs; ++epoch) {
-    EpochBatches batches = make_epoch(dataset, options, epoch);
-    for (int64_t i = 0; i < batches.size(); ++i) {
-      Batch batch = make_batch(dataset, batches.batch(i));
-      most.sequences = std::max(most.sequences, batch.sequences());
-      most.tokens = std::max(most.tokens, batch.tokens());
-      most.source_tokens = std::max(most.source_tokens, batch.source_tokens());
+    EpochPieces pieces = make_epoch(dataset, options, epoch);
+    for (int64_t first = 0; first < pieces.size(); first += options.effective_batch) {
+      int64_t last = std::min(first + options.effective_batch, pieces.size());
+      int64_t begin = first;
+      for (int64_t end : cut_pieces(dataset, pieces, first, last, options.micro_batch)) {
+        Batch batch = make_batch(dataset, pieces.pieces(begin, end));
+        begin = end;
+        most.sequences = std::max(most.sequences, batch.sequences());
+        most.tokens = std::max(most.tokens, batch.tokens());
+        most.source_tokens = std::max(most.source_tokens, batch.source_tokens());
+      }
     }
   }
   return most;
@@ -76,7 +84,7 @@ TEST(DataLimits, HoldForEveryWayOfMakingBatches) {
         recipe.training.group_by_length = way == 1;
         recipe.data.packing = way == 2;
         BatchLimits limits = DataLimits(recipe, dataset, {})(recipe).train;
-        BatchLimits most = largest_of(dataset, training_batches(recipe, dataset), 20);
+        BatchLimits most = largest_of(dataset, training_batches(recipe, dataset, limits), 20);
         EXPECT_LE(most.tokens, limits.tokens);
         EXPECT_LE(most.sequences, limits.sequences);
         EXPECT_LE(limits.tokens, batch * 100) << "never more than the recipe alone says";
@@ -100,21 +108,22 @@ TEST(DataLimits, PairsHaveTwo) {
   recipe.data.packing = true;
   recipe.data.max_target_length = 10;
   limits = DataLimits(recipe, dataset, {})(recipe).train;
-  most = largest_of(dataset, training_batches(recipe, dataset), 50);
+  most = largest_of(dataset, training_batches(recipe, dataset, limits), 50);
   EXPECT_LE(most.tokens, limits.tokens);
   EXPECT_LE(most.source_tokens, limits.source_tokens);
   EXPECT_LE(limits.tokens, 20);
   EXPECT_LE(limits.source_tokens, 80);
 }
 
-TEST(DataLimits, AnswerForSmallerBatchesToo) {
+TEST(DataLimits, AnswerForSmallerMicroBatchesToo) {
   std::vector<int64_t> lengths = realistic_lengths(50, 30, 100, 3);
   Dataset dataset;
   dataset.add(table_of_lengths(lengths), {.max_length_tokens = 100}, 2);
-  DataLimits made_for_eight(recipe_of(8, 100), dataset, {});
-  for (int64_t batch : {1, 2, 5, 8}) {
-    Recipe recipe = recipe_of(batch, 100);
-    EXPECT_EQ(made_for_eight(recipe).train.tokens, DataLimits(recipe, dataset, {})(recipe).train.tokens);
+  DataLimits made_for_all(recipe_of(8, 100), dataset, {});
+  for (int64_t tokens : {1, 99, 100, 250, 1000}) {
+    Recipe recipe = recipe_of(8, 100);
+    recipe.memory.micro_batch_tokens = tokens;
+    EXPECT_EQ(made_for_all(recipe).train, DataLimits(recipe, dataset, {})(recipe).train);
   }
 }
 
@@ -127,7 +136,6 @@ TEST(DataLimits, EvaluationHasItsOwn) {
   RunLimits limits = DataLimits(recipe, train, {&eval})(recipe);
   EXPECT_EQ(limits.train.tokens, 13);
   EXPECT_EQ(limits.evaluate->tokens, 41);
-  EXPECT_LE(largest_of(eval, evaluation_batches(2), 1).tokens, 41);
   recipe.data.packing = true;
   EXPECT_EQ(DataLimits(recipe, train, {&eval})(recipe).evaluate->tokens, 41) << "evaluation does not pack";
 }

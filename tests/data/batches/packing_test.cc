@@ -36,15 +36,15 @@ int64_t sum(const std::vector<int64_t>& values) {
   return total;
 }
 
-void expect_sound(const EpochBatches& epoch, const BatchOptions& options, const std::vector<int64_t>& lengths,
+void expect_sound(const EpochPieces& epoch, const BatchOptions& options, const std::vector<int64_t>& lengths,
                   const std::vector<int64_t>& source_lengths = {}) {
   std::vector<int> seen(lengths.size(), 0);
   for (int64_t pack = 0; pack < epoch.size(); ++pack) {
     int64_t tokens = 0;
     int64_t source_tokens = 0;
-    ASSERT_FALSE(epoch.batch(pack).empty());
-    ASSERT_LE(std::ssize(epoch.batch(pack)), options.packed_sequences);
-    for (int64_t example : epoch.batch(pack)) {
+    ASSERT_FALSE(epoch.pieces(pack, pack + 1).empty());
+    ASSERT_LE(std::ssize(epoch.pieces(pack, pack + 1)), options.packed_sequences);
+    for (int64_t example : epoch.pieces(pack, pack + 1)) {
       auto index = static_cast<size_t>(example);
       ++seen.at(index);
       tokens += lengths[index];
@@ -67,7 +67,7 @@ TEST(Packing, EveryExampleOnceAndPacksAreNearlyFull) {
     std::vector<int64_t> lengths = realistic_lengths(c.count, c.typical, c.longest, 5);
     BatchOptions options = packs_of(c.longest, c.longest / 8);
     Dataset dataset = dataset_of(lengths);
-    EpochBatches epoch = make_epoch(dataset, options, 0);
+    EpochPieces epoch = make_epoch(dataset, options, 0);
     expect_sound(epoch, options, lengths);
     auto least = static_cast<double>(divide_up(sum(lengths), options.packed_tokens));
     EXPECT_LE(static_cast<double>(epoch.size()), 1.05 * least + 1) << c.typical << " of " << c.longest;
@@ -94,7 +94,7 @@ TEST(Packing, PutsTheLongestFirstAndTheRestBehindThem) {
 TEST(Packing, HoldsNoMoreSequencesThanItMay) {
   std::vector<int64_t> lengths(100, 2);
   BatchOptions options = packs_of(1000, 7);
-  EpochBatches epoch = make_epoch(dataset_of(lengths), options, 0);
+  EpochPieces epoch = make_epoch(dataset_of(lengths), options, 0);
   expect_sound(epoch, options, lengths);
   EXPECT_EQ(epoch.size(), 15);
 }
@@ -103,7 +103,7 @@ TEST(Packing, BothLengthsOfPairsAreKept) {
   std::vector<int64_t> lengths = realistic_lengths(9000, 40, 128, 6);
   std::vector<int64_t> source_lengths = realistic_lengths(9000, 120, 512, 7);
   BatchOptions options = packs_of(128, 64, 512);
-  EpochBatches epoch = make_epoch(dataset_of(lengths, source_lengths), options, 0);
+  EpochPieces epoch = make_epoch(dataset_of(lengths, source_lengths), options, 0);
   expect_sound(epoch, options, lengths, source_lengths);
   int64_t least = std::max(divide_up(sum(lengths), 128), divide_up(sum(source_lengths), 512));
   EXPECT_LE(static_cast<double>(epoch.size()), 1.15 * static_cast<double>(least));
@@ -113,8 +113,8 @@ TEST(Packing, DependsOnSeedAndEpochAlone) {
   std::vector<int64_t> lengths = realistic_lengths(6000, 100, 512, 8);
   Dataset dataset = dataset_of(lengths);
   BatchOptions options = packs_of(1024);
-  EpochBatches first = make_epoch(dataset, options, 0);
-  EpochBatches again = make_epoch(dataset_of(lengths), options, 0);
+  EpochPieces first = make_epoch(dataset, options, 0);
+  EpochPieces again = make_epoch(dataset_of(lengths), options, 0);
   EXPECT_EQ(first.examples, again.examples);
   EXPECT_EQ(first.begins, again.begins);
   EXPECT_NE(first.examples, make_epoch(dataset, options, 1).examples);
@@ -126,11 +126,11 @@ TEST(Packing, DependsOnSeedAndEpochAlone) {
 TEST(Packing, LongAndShortExamplesStandAnywhere) {
   std::vector<int64_t> lengths = realistic_lengths(4000, 100, 512, 9);
   Dataset dataset = dataset_of(lengths);
-  EpochBatches epoch = make_epoch(dataset, packs_of(512), 0);
+  EpochPieces epoch = make_epoch(dataset, packs_of(512), 0);
   std::array<double, 2> with_long = {0, 0};  // packs of each half of the epoch that hold a long example
   for (int64_t pack = 0; pack < epoch.size() / 2 * 2; ++pack) {
     bool has_long = false;
-    for (int64_t example : epoch.batch(pack)) {
+    for (int64_t example : epoch.pieces(pack, pack + 1)) {
       has_long = has_long || lengths[static_cast<size_t>(example)] > 200;
     }
     with_long.at(static_cast<size_t>(pack * 2 / epoch.size())) += has_long ? 1 : 0;
@@ -142,10 +142,10 @@ TEST(Packing, LongAndShortExamplesStandAnywhere) {
 // What the model gets in each step, its micro-batches laid end to end.
 std::vector<std::pair<Ids, Ids>> steps_of(const Dataset& dataset, const Recipe& recipe) {
   BatchLimits limits = DataLimits(recipe, dataset, {})(recipe).train;
-  BatchSequence sequence(dataset, training_batches(recipe, dataset));
+  BatchSequence sequence(dataset, training_batches(recipe, dataset, limits));
   std::vector<std::pair<Ids, Ids>> steps;
   for (std::vector<Batch> step = sequence.next_step(); !step.empty(); step = sequence.next_step()) {
-    EXPECT_LE(std::ssize(step), recipe.training.gradient_accumulation_steps);
+    EXPECT_LE(std::ssize(step), recipe.training.gradient_accumulation_steps.value());
     auto& [ids, source_ids] = steps.emplace_back();
     for (const Batch& batch : step) {
       EXPECT_LE(batch.tokens(), limits.tokens);
@@ -190,7 +190,7 @@ TEST(Packing, AStepIsTheSameHoweverItIsSplit) {
 class PackedSequence : public ::testing::Test {
  protected:
   PackedSequence() {
-    options_.accumulation_steps = 3;
+    options_.effective_batch = 3;
     options_.epochs = 2.4;
   }
   static Ids first_ids(const std::vector<Batch>& step) {

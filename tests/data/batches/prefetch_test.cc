@@ -1,4 +1,5 @@
 // Steps that are made ahead are the steps that would be made one by one, and nothing waits for ever.
+#include "data/batches/cut.h"
 #include "data/batches/sequence.h"
 #include "data/data_fixture.h"
 
@@ -14,8 +15,10 @@ class Prefetch : public ::testing::Test {
     dataset_.add(table_of_lengths(realistic_lengths(20, 20, 64, 2)), {.max_length_tokens = 64}, 1.5);
   }
   static BatchOptions options(Batching batching) {
-    return {.micro_batch_sequences = 3,
-            .accumulation_steps = 2,
+    return {.effective_batch = 6,
+            .micro_batch = {.sequences = batching == Batching::packed ? 16 : 3,
+                            .tokens = 256,
+                            .source_tokens = 0},
             .epochs = 3,
             .seed = 9,
             .batching = batching,
@@ -31,12 +34,18 @@ TEST_F(Prefetch, GivesTheStepsInOrder) {
     BatchSequence sequence(dataset_, options(batching));
     int64_t steps = 0;
     for (int64_t epoch = 0; epoch < 3; ++epoch) {
-      EpochBatches expected = make_epoch(dataset_, options(batching), epoch);
-      for (int64_t first = 0; first < expected.size(); first += 2, ++steps) {
+      EpochPieces expected = make_epoch(dataset_, options(batching), epoch);
+      for (int64_t first = 0; first < expected.size(); first += 6, ++steps) {
         std::vector<Batch> step = sequence.next_step();
-        ASSERT_EQ(std::ssize(step), std::min<int64_t>(2, expected.size() - first));
+        int64_t last = std::min<int64_t>(first + 6, expected.size());
+        std::vector<int64_t> ends =
+            cut_pieces(dataset_, expected, first, last, options(batching).micro_batch);
+        ASSERT_EQ(std::ssize(step), std::ssize(ends));
+        int64_t begin = first;
         for (int64_t i = 0; i < std::ssize(step); ++i) {
-          Batch batch = make_batch(dataset_, expected.batch(first + i));
+          int64_t end = ends[static_cast<size_t>(i)];
+          Batch batch = make_batch(dataset_, expected.pieces(begin, end));
+          begin = end;
           const Batch& got = step[static_cast<size_t>(i)];
           ASSERT_EQ(got.ids, batch.ids);
           ASSERT_EQ(got.targets, batch.targets);

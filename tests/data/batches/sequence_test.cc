@@ -39,8 +39,8 @@ std::vector<int32_t> examples_of(const std::vector<Batch>& step) {
 
 BatchOptions options_of(int64_t micro, int64_t accumulation, double epochs) {
   BatchOptions options;
-  options.micro_batch_sequences = micro;
-  options.accumulation_steps = accumulation;
+  options.effective_batch = micro * accumulation;
+  options.micro_batch.sequences = micro;
   options.epochs = epochs;
   options.seed = 42;
   return options;
@@ -133,9 +133,6 @@ TEST(BatchSequence, TheSplitDoesNotChangeTheSteps) {
   std::vector<int64_t> expected_targets;
   for (auto [micro, accumulation] : {std::pair{8, 1}, {4, 2}, {2, 4}, {1, 8}}) {
     BatchSequence sequence(dataset, options_of(micro, accumulation, 3));
-    Recipe recipe;
-    recipe.training.per_device_train_batch_size = micro;
-    DataLimits limits(recipe, dataset, {});
     std::vector<std::vector<int32_t>> steps;
     std::vector<int64_t> targets;
     for (auto step = sequence.next_step(); !step.empty(); step = sequence.next_step()) {
@@ -143,7 +140,6 @@ TEST(BatchSequence, TheSplitDoesNotChangeTheSteps) {
       targets.push_back(0);
       for (const Batch& batch : step) {
         EXPECT_LE(batch.sequences(), micro);
-        EXPECT_LE(batch.tokens(), limits(recipe).train.tokens);
         targets.back() += batch.target_count;
       }
     }
@@ -191,20 +187,6 @@ TEST(BatchSequence, KeepsTheFilesOrderWhenNotShuffled) {
   EXPECT_EQ(examples_of(sequence.next_step()), (Ids{0, 1}));
   EXPECT_EQ(examples_of(sequence.next_step()), (Ids{2, 3}));
   EXPECT_EQ(examples_of(sequence.next_step()), (Ids{4}));
-}
-
-TEST(DataLimits, AreTheSumsOfTheLongestExamples) {
-  Dataset dataset = numbered_dataset(7);  // lengths 2 3 4 5 6 2 3
-  Recipe recipe;
-  recipe.training.per_device_train_batch_size = 99;
-  DataLimits limits(recipe, dataset, {});
-  EXPECT_EQ(limits(recipe).train.tokens, 25);
-  EXPECT_EQ(limits(recipe).train.sequences, 7);
-  recipe.training.per_device_train_batch_size = 1;
-  EXPECT_EQ(limits(recipe).train.tokens, 6);
-  recipe.training.per_device_train_batch_size = 3;
-  EXPECT_EQ(limits(recipe).train.tokens, 15);
-  EXPECT_EQ(limits(recipe).train.sequences, 3);
 }
 
 }  // namespace
