@@ -25,7 +25,8 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "compile/phases.h"
-#include "fit/least_recompute.h"
+#include "fit/choice.h"
+#include "fit/recompute_search.h"
 #include "gpu/checkpoint_cost.h"
 #include "gpu/profiling_backend.h"
 #include "gpu/same_start.h"
@@ -124,14 +125,6 @@ Recipe make_recipe(const Arguments& arguments) {
   return recipe;
 }
 
-std::string text_of(const std::vector<Recompute>& layers) {
-  if (layers.front() == Recompute::none) {
-    return "none";
-  }
-  return fmt::format("full in {} of {} layers, else selective",
-                     std::count(layers.begin(), layers.end(), Recompute::full), layers.size());
-}
-
 // "full", or "none:8,selective:24".
 std::vector<Recompute> policies_of(const std::string& text) {
   const std::map<std::string, Recompute> policies = {
@@ -150,8 +143,9 @@ Plan make_bench_plan(const Arguments& arguments, Recipe& recipe, const ModelSpec
                      std::string& chosen) {
   chosen = arguments.at("recompute");
   if (chosen == "fit") {
-    FittedRecipe fitted = with_least_recompute(recipe, spec, device);
-    chosen = text_of(fitted.recipe.memory.recompute);
+    recipe.memory.micro_batch_tokens = number(arguments, "batch") * recipe.data.max_length;
+    FittedRecipe fitted = choose_plan(recipe, spec, device);
+    chosen = describe(fitted.recipe.memory.recompute);
     return std::move(fitted.plan);
   }
   recipe.memory.recompute = policies_of(chosen);

@@ -130,6 +130,7 @@ int plan_command(const PlanOptions& options) {
     if (!device.gpu.empty()) {
       report["gpu"] = find_catalogue_card(device.gpu).name;
     }
+    report["chosen"] = choice_json(recipe);
     if (expected.known()) {
       report["expected_tokens_per_second"] = expected.tokens_per_second();
     }
@@ -143,8 +144,8 @@ int plan_command(const PlanOptions& options) {
     fmt::print("{}\n", report.dump(2));
   } else {
     Style style = Style::for_stdout();
-    fmt::print("{}{}", plan_report(plan, recipe, spec, describe_device(*planned_for, device), style),
-               speed_report(expected, style));
+    fmt::print("{}{}{}", plan_report(plan, recipe, spec, describe_device(*planned_for, device), style),
+               choice_report(chosen, style), speed_report(expected, style));
     if (!plan.fits()) {
       fmt::print("{}", does_not_fit_report(plan, alternatives, style));
     }

@@ -92,23 +92,24 @@ int train_command(const TrainArguments& given) {
   }();
   inputs.resume = std::move(start);
   DataLimits limits(recipe, inputs.data.train, inputs.data.evaluated());
-  FittedRecipe chosen_plan = choose_plan(recipe, spec, backend, limits);
   const Recipe asked = recipe;
-  inputs.recipe = recipe = std::move(chosen_plan.recipe);
-  Plan plan = std::move(chosen_plan.plan);
+  FittedRecipe fitted = choose_plan(asked, spec, backend, limits);
+  const Plan& plan = fitted.plan;
+  inputs.recipe = recipe = fitted.recipe;
   if (!plan.fits() && inputs.resume) {
     if (std::optional<OtherSplit> other = find_other_split(recipe, spec, backend, limits)) {
       say_warning(other->warning);
       inputs.resume->progress.warnings.push_back(other->warning);
       inputs.recipe = recipe = std::move(other->recipe);
-      plan = std::move(other->plan);
+      fitted.plan = std::move(other->plan);
+      fitted.is_chosen = false;  // the warning tells
     }
   }
   SpeedEstimate expected = estimate_speed(plan, backend.rates(run_dtype(recipe, spec)));
   if (!json) {
     print_data(inputs.data, recipe.data, style);
     say(plan_report(plan, recipe, spec, describe_device(backend, given.device), style) +
-        speed_report(expected, style) + "\n");
+        choice_report(fitted, style) + speed_report(expected, style) + "\n");
   }
   if (!plan.fits()) {
     return report_misfit(plan, find_alternatives(asked, spec, backend, limits));

@@ -7,6 +7,7 @@
 
 #include "fit/choice.h"
 #include "plan/plan_json.h"
+#include "recipe/keys.h"
 #include "recipe/stages.h"
 #include "report/plan_report.h"
 #include "report/stages_report.h"
@@ -75,6 +76,7 @@ Json StagePlans::to_json() const {
   for (size_t i = 0; i < plans_.size(); ++i) {
     Json one = plan_to_json(plans_[i]);
     one["stage"] = stages_[i].stage.name;
+    one["chosen"] = choice_json(chosen_[i]);
     if (std::string warning = positions_warning(stages_[i], spec_); !warning.empty()) {
       one["warnings"] = {warning};
     }
@@ -93,6 +95,14 @@ Json StagePlans::to_json() const {
           {"device_bytes", device_bytes},
           {"device", device_.label()},
           {"stages", stages}};
+}
+
+Json choice_json(const Recipe& recipe) {
+  Json chosen;
+  for (const char* key : {"memory.micro_batch_tokens", "memory.recompute", "memory.loss_chunk_tokens"}) {
+    chosen[key] = find_recipe_key(key)->print(recipe);
+  }
+  return chosen;
 }
 
 Json alternatives_json(const std::vector<Alternative>& alternatives) {

@@ -46,6 +46,8 @@ class StagePlans {
   std::vector<Plan> plans_;
 };
 
+// What a recipe has in place of what was left open.
+Json choice_json(const Recipe& recipe);
 Json alternatives_json(const std::vector<Alternative>& alternatives);
 
 }  // namespace snug

@@ -11,7 +11,8 @@
 #include "backend/cuda_plan/planned_card.h"
 #include "base/bytes.h"
 #include "fit/alternatives.h"
-#include "plan/training.h"
+#include "fit/choice.h"
+#include "plan/plan.h"
 #include "recipe/parse.h"
 
 namespace snug {
@@ -62,7 +63,7 @@ std::optional<FittingRun> fit_recipe(const Recipe& recipe, const ModelSpec& spec
   Recipe limited = recipe;
   limited.memory.limit_bytes = limit_bytes;
   PlannedCard card;
-  Plan plan = plan_training(limited, spec, card);
+  Plan plan = choose_plan(limited, spec, card).plan;
   if (plan.fits()) {
     return FittingRun{"", {}, {}, plan.peak_bytes(), limit_bytes};
   }

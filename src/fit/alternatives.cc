@@ -1,4 +1,4 @@
-// Trying choices in the order of what they cost.
+// Opening what was written, then computing otherwise.
 #include "fit/alternatives.h"
 
 #include <fmt/format.h>
@@ -8,16 +8,29 @@
 
 #include "compile/phases.h"
 #include "fit/choice.h"
-#include "plan/training.h"
 #include "recipe/keys.h"
 #include "recipe/write.h"
 
 namespace snug {
 namespace {
 
-constexpr size_t kEnoughAlternatives = 3;
+// A key that fits a run into memory, and may be left to the program.
+struct Knob {
+  bool (*is_written)(const Recipe& recipe);
+  void (*open)(Recipe& recipe);
+};
 
-constexpr std::array kPolicies = {Recompute::none, Recompute::selective, Recompute::full};
+// In the order in which they are opened: what changes no bit first.
+constexpr std::array kKnobs = {
+    Knob{[](const Recipe& recipe) { return recipe.training.per_device_eval_batch_size.has_value(); },
+         [](Recipe& recipe) { recipe.training.per_device_eval_batch_size.reset(); }},
+    Knob{[](const Recipe& recipe) { return !recipe.memory.recompute.empty(); },
+         [](Recipe& recipe) { recipe.memory.recompute.clear(); }},
+    Knob{[](const Recipe& recipe) { return recipe.memory.micro_batch_tokens.has_value(); },
+         [](Recipe& recipe) { recipe.memory.micro_batch_tokens.reset(); }},
+    Knob{[](const Recipe& recipe) { return recipe.memory.loss_chunk_tokens > 0; },
+         [](Recipe& recipe) { recipe.memory.loss_chunk_tokens = 0; }},
+};
 
 // What takes less memory by computing otherwise.
 struct OptIn {
@@ -57,24 +70,23 @@ class Search {
   Search(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits)
       : recipe_(recipe), spec_(spec), device_(device), limits_(limits) {}
 
-  // Free choices that make `base` fit, no more than `most`.
-  std::vector<Alternative> free_choices(const Recipe& base, size_t most) const {
+  // One of the keys that are written left open, or else all of them.
+  std::vector<Alternative> same() const {
     std::vector<Alternative> found;
-    for (int64_t tokens : micro_batch_sizes(base, spec_, limits_)) {
-      for (Recompute policy : kPolicies) {
-        Recipe candidate = base;
-        if (tokens != micro_batch_tokens(base)) {
-          candidate.memory.micro_batch_tokens = tokens;
-        }
-        candidate.memory.recompute = {policy};
-        if (std::optional<Plan> plan = fitting_plan(candidate)) {
-          found.push_back({settings_of(candidate), plan->peak_bytes(), {}});
-          break;  // a stronger policy at the same size would only be slower
-        }
+    std::vector<Recipe> candidates;
+    Recipe all_open = recipe_;
+    for (const Knob& knob : kKnobs) {
+      if (knob.is_written(recipe_)) {
+        candidates.push_back(recipe_);
+        knob.open(candidates.back());
+        knob.open(all_open);
       }
-      if (found.size() == most) {
-        break;
-      }
+    }
+    for (const Recipe& candidate : candidates) {
+      append_if_it_fits(candidate, {}, found);
+    }
+    if (found.empty() && candidates.size() > 1) {
+      append_if_it_fits(all_open, {}, found);
     }
     return found;
   }
@@ -88,36 +100,42 @@ class Search {
     }
     std::vector<Alternative> found;
     for (const OptIn& one : applicable) {
-      append_first({one}, found);
+      append_with({one}, found);
     }
     if (found.empty() && applicable.size() > 1) {
-      append_first(applicable, found);
+      append_with(applicable, found);
     }
     return found;
   }
 
  private:
-  // The size of an evaluation's batch is left open only if it is what does not fit.
-  std::optional<Plan> fitting_plan(Recipe& candidate) const {
-    Plan plan = plan_training(candidate, spec_, device_, limits_);
-    if (!plan.fits() && candidate.training.per_device_eval_batch_size &&
-        plan.largest_phase().name() == kEvaluatePhase) {
-      candidate.training.per_device_eval_batch_size.reset();
-      plan = plan_training(candidate, spec_, device_, limits_);
+  bool append_if_it_fits(const Recipe& candidate, const std::vector<std::string>& changes,
+                         std::vector<Alternative>& found) const {
+    Plan plan = choose_plan(candidate, spec_, device_, limits_).plan;
+    if (plan.fits()) {
+      found.push_back({settings_of(candidate), plan.peak_bytes(), changes});
     }
-    return plan.fits() ? std::optional(std::move(plan)) : std::nullopt;
+    return plan.fits();
   }
 
-  void append_first(const std::vector<OptIn>& chosen, std::vector<Alternative>& found) const {
-    Recipe base = recipe_;
+  // As the recipe is otherwise, or else with all that may be left open.
+  void append_with(const std::vector<OptIn>& chosen, std::vector<Alternative>& found) const {
+    Recipe candidate = recipe_;
     std::vector<std::string> changes;
     for (const OptIn& one : chosen) {
-      one.apply(base);
+      one.apply(candidate);
       changes.emplace_back(one.changes);
     }
-    for (Alternative& alternative : free_choices(base, 1)) {
-      alternative.changes = changes;
-      found.push_back(std::move(alternative));
+    if (append_if_it_fits(candidate, changes, found)) {
+      return;
+    }
+    bool is_open = true;
+    for (const Knob& knob : kKnobs) {
+      is_open = is_open && !knob.is_written(recipe_);
+      knob.open(candidate);
+    }
+    if (!is_open) {
+      append_if_it_fits(candidate, changes, found);
     }
   }
 
@@ -144,7 +162,7 @@ class Search {
 Alternatives find_alternatives(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                                const LimitsOf& limits) {
   Search search(recipe, spec, device, limits);
-  return {search.free_choices(recipe, kEnoughAlternatives), search.opt_ins()};
+  return {search.same(), search.opt_ins()};
 }
 
 }  // namespace snug

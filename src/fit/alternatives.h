@@ -20,7 +20,7 @@ struct Alternative {
 };
 
 struct Alternatives {
-  // The same experiment: recomputation, and smaller micro-batches.
+  // The same experiment: with a key left open that the recipe writes by hand, or all of them.
   std::vector<Alternative> same;
   // Other numerics, for the user to choose: narrower optimizer states or weights.
   std::vector<Alternative> opt_in;

@@ -1,12 +1,113 @@
-// Trying micro-batches, largest first.
+// Micro-batches of every size, each with the recomputation that costs least.
 #include "fit/choice.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "compile/phases.h"
+#include "fit/recompute_search.h"
+#include "plan/speed.h"
 #include "plan/training.h"
 
 namespace snug {
+namespace {
+
+// Rows of logits held at once where all that the kernels choose by themselves has no room: one tile of a
+// product.
+constexpr int64_t kFewestChunkTokens = 128;
+
+// To choose by where a device does not tell its rates: some card. What matters is how a product compares with
+// reading memory.
+constexpr DeviceRates kAnyRates = {
+    .product_flops = 100e12, .ceiling_flops = 100e12, .bytes_per_second = 800e9, .seconds_per_op = 4e-6};
+
+class Choice {
+ public:
+  Choice(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits)
+      : recipe_(recipe), spec_(spec), device_(device), limits_(limits) {
+    rates_ = device.rates(run_dtype(recipe, spec));
+    if (rates_.product_flops <= 0) {
+      rates_ = kAnyRates;
+    }
+  }
+
+  FittedRecipe make() {
+    bool is_open = !recipe_.memory.micro_batch_tokens || recipe_.memory.recompute.empty();
+    std::vector<int64_t> sizes = recipe_.memory.micro_batch_tokens
+                                     ? std::vector<int64_t>{*recipe_.memory.micro_batch_tokens}
+                                     : micro_batch_sizes(recipe_, spec_, limits_);
+    std::vector<int64_t> chunks = {recipe_.memory.loss_chunk_tokens};
+    if (chunks.front() == 0 && is_open) {  // a run that goes on keeps its sums
+      chunks.push_back(kFewestChunkTokens);
+    }
+    for (int64_t chunk : chunks) {
+      for (int64_t tokens : sizes) {
+        if (!try_size(tokens, chunk)) {
+          break;
+        }
+      }
+      if (best_ && best_->plan.fits()) {
+        break;
+      }
+    }
+    FittedRecipe fitted{std::move(best_->recipe), std::move(best_->plan), is_open};
+    fitted.kept_peak_bytes = kept_peak_bytes_;
+    fitted.slower = kept_seconds_ > 0 ? best_->seconds / kept_seconds_ - 1 : 0;
+    return fitted;
+  }
+
+ private:
+  // False if smaller micro-batches cannot be faster.
+  bool try_size(int64_t tokens, int64_t chunk) {
+    Recipe sized = recipe_;
+    sized.memory.micro_batch_tokens = tokens;
+    sized.memory.loss_chunk_tokens = chunk;
+    auto plan_with = [&](const std::vector<Recompute>& policies) {
+      Recipe candidate = sized;
+      candidate.memory.recompute = policies;
+      Plan plan = plan_training(candidate, spec_, device_, limits_);
+      double seconds = step_seconds(plan, rates_);
+      return PlannedCandidate{std::move(candidate), std::move(plan), seconds};
+    };
+    PlannedCandidate kept = plan_with(recipe_.memory.recompute);
+    if (kept_seconds_ == 0) {
+      kept_seconds_ = kept.seconds;
+      kept_peak_bytes_ = kept.plan.peak_bytes();
+    }
+    bool all_kept = kept.plan.fits();
+    if (all_kept && recipe_.memory.recompute.empty()) {
+      kept.recipe.memory.recompute = {Recompute::none};
+    }
+    if (all_kept || !recipe_.memory.recompute.empty()) {
+      take(std::move(kept));
+      return !all_kept;
+    }
+    take(least_recompute(std::move(kept), spec_.all_layers(), plan_with));
+    return true;
+  }
+
+  // The fastest of those that fit; the smallest as long as none does.
+  void take(PlannedCandidate candidate) {
+    bool fits = candidate.plan.fits();
+    bool is_better = !best_ || (fits && !best_->plan.fits()) ||
+                     (fits ? candidate.seconds < best_->seconds
+                           : !best_->plan.fits() && candidate.plan.peak_bytes() < best_->plan.peak_bytes());
+    if (is_better) {
+      best_ = std::move(candidate);
+    }
+  }
+
+  const Recipe& recipe_;
+  const ModelSpec& spec_;
+  const Device& device_;
+  const LimitsOf& limits_;
+  DeviceRates rates_;
+  std::optional<PlannedCandidate> best_;
+  int64_t kept_peak_bytes_ = 0;
+  double kept_seconds_ = 0;
+};
+
+}  // namespace
 
 std::vector<int64_t> micro_batch_sizes(const Recipe& recipe, const ModelSpec& spec, const LimitsOf& limits) {
   std::vector<int64_t> sizes;
@@ -28,19 +129,7 @@ std::vector<int64_t> micro_batch_sizes(const Recipe& recipe, const ModelSpec& sp
 
 FittedRecipe choose_plan(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                          const LimitsOf& limits) {
-  FittedRecipe fitted{recipe, {}};
-  if (recipe.memory.micro_batch_tokens) {
-    fitted.plan = plan_training(recipe, spec, device, limits);
-    return fitted;
-  }
-  for (int64_t tokens : micro_batch_sizes(recipe, spec, limits)) {
-    fitted.recipe.memory.micro_batch_tokens = tokens;
-    fitted.plan = plan_training(fitted.recipe, spec, device, limits);
-    if (fitted.plan.fits()) {
-      break;
-    }
-  }
-  return fitted;
+  return Choice(recipe, spec, device, limits).make();
 }
 
 }  // namespace snug

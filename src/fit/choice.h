@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backend/device.h"
@@ -13,15 +14,23 @@
 namespace snug {
 
 struct FittedRecipe {
-  Recipe recipe;  // nothing that a plan depends on is left open in it
+  Recipe recipe;  // with what was chosen in place of what was left open
   Plan plan;
+  bool is_chosen = false;  // something was left open
+  // With the largest micro-batches and everything kept: what that would take, and how much longer a step
+  // takes by this plan than by that one (0.1: a tenth).
+  int64_t kept_peak_bytes = 0;
+  double slower = 0;
 };
 
 // The tokens that a micro-batch of this recipe may be planned for: from the bound down to the longest
 // sequence, largest first.
 std::vector<int64_t> micro_batch_sizes(const Recipe& recipe, const ModelSpec& spec, const LimitsOf& limits);
 
-// The largest micro-batches that fit. Where nothing does, the plan of the smallest says so.
+// Chooses memory.micro_batch_tokens, memory.recompute and memory.loss_chunk_tokens where they are left open:
+// what takes the least time by the op table's costs over the device's rates, among all that fits. It depends
+// on the recipe, the device and the limit alone, and no clock is asked. What is written stays. Where nothing
+// fits, the plan is the smallest there is.
 FittedRecipe choose_plan(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                          const LimitsOf& limits = {});
 

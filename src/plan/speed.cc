@@ -66,4 +66,16 @@ SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates) {
   return estimate;
 }
 
+double step_seconds(const Plan& plan, const DeviceRates& rates) {
+  const StepCut& step = plan.step;
+  double times = step.expected.value_or(static_cast<double>(step.most));
+  SpeedEstimate estimate;
+  add_phase(estimate,
+            sized(plan.phase(kTrainPhase).program, step.tokens / times, step.source_tokens / times,
+                  step.sequences / times),
+            times, rates);
+  add_phase(estimate, plan.phase(kUpdatePhase).program, 1, rates);
+  return estimate.seconds;
+}
+
 }  // namespace snug

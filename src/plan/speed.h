@@ -19,4 +19,8 @@ struct SpeedEstimate {
 // Of a step whose micro-batches are all full: as many as it has at most. Not known if the rates are not.
 SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates);
 
+// What a step takes, with as many micro-batches as are expected and its tokens spread over them: to choose
+// between plans of one experiment.
+double step_seconds(const Plan& plan, const DeviceRates& rates);
+
 }  // namespace snug

@@ -107,6 +107,21 @@ RecipeKey integer_key(std::string_view name, IntegerRange range, Field field, st
   return key;
 }
 
+// A number that is left open (auto, or 0) is held as 0.
+template <typename Field>
+RecipeKey zero_is_auto_key(std::string_view name, IntegerRange range, Field field, std::string_view help) {
+  RecipeKey key{.name = name, .allowed = allowed_text(range) + ", or auto", .help = help};
+  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+    if (is_auto(node)) {
+      field(recipe) = 0;
+      return std::nullopt;
+    }
+    return read_integer(node, {0, range.high}, field(recipe));
+  };
+  key.print = [=](const Recipe& recipe) { return field(recipe) > 0 ? Json(field(recipe)) : Json("auto"); };
+  return key;
+}
+
 // How a recipe writes a number that is left open; null is understood for both.
 enum class Absent : uint8_t { null, automatic };
 
@@ -289,13 +304,17 @@ RecipeKey optional_lines_key(std::string_view name, std::string allowed, Field f
   return or_null(std::move(key), field);
 }
 
-// One choice for all layers, or a list with one per layer. The first choice is the default, held as empty.
+// One choice for all layers, or a list with one per layer; auto, the default, is held as empty.
 template <typename Choices, typename Field>
 RecipeKey per_layer_key(std::string_view name, const Choices& choices, Field field, std::string_view help) {
   std::string allowed =
-      fmt::format("{} for all layers, or a list with one per layer", allowed_text(names_in(choices)));
+      fmt::format("auto, {} for all layers, or a list with one per layer", allowed_text(names_in(choices)));
   RecipeKey key{.name = name, .allowed = std::move(allowed), .help = help};
   key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
+    if (is_auto(node)) {
+      field(recipe).clear();
+      return std::nullopt;
+    }
     std::vector<std::string> texts;
     std::optional<BadValue> bad = read_text_or_list(node, texts);
     auto policies = field(recipe);
@@ -310,15 +329,14 @@ RecipeKey per_layer_key(std::string_view name, const Choices& choices, Field fie
       policies.push_back(choices[index].second);
     }
     if (!bad) {
-      bool is_default = policies.size() == 1 && policies.front() == choices.front().second;
-      field(recipe) = is_default ? decltype(policies)() : policies;
+      field(recipe) = policies;
     }
     return bad;
   };
   key.print = [=](const Recipe& recipe) {
     const auto& policies = field(recipe);
     if (policies.size() <= 1) {
-      return Json(policies.empty() ? choices.front().first : name_of(policies.front()));
+      return Json(policies.empty() ? "auto" : name_of(policies.front()));
     }
     Json list = Json::array();
     for (auto policy : policies) {

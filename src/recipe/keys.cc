@@ -386,11 +386,14 @@ void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
   keys.push_back(per_layer_key(
       "memory.recompute", kRecomputePolicies, [](auto& recipe) -> auto& { return recipe.memory.recompute; },
       "What the backward pass computes again instead of keeping it: nothing, what is cheap, or everything "
-      "but each layer's input. The result is the same, bit for bit."));
-  keys.push_back(integer_key(
-      "memory.loss_chunk_tokens", {0, kMaxTokens},
+      "but each layer's input. `auto`: what makes the fastest plan that fits, layer by layer. The result is "
+      "the same, bit for bit."));
+  keys.push_back(zero_is_auto_key(
+      "memory.loss_chunk_tokens", {1, kMaxTokens},
       [](auto& recipe) -> auto& { return recipe.memory.loss_chunk_tokens; },
-      "Rows of logits held at once; 0 lets snug choose. The result is the same to rounding."));
+      "Rows of logits held at once. `auto`: as many as are fast, and fewer where only that fits. The result "
+      "is "
+      "the same to rounding."));
   keys.push_back(optional_integer_key(
       "memory.micro_batch_tokens", {1, kMaxTokens * kMaxSequences}, Absent::automatic,
       [](auto& recipe) -> auto& { return recipe.memory.micro_batch_tokens; },

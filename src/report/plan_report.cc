@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "compile/phases.h"
+#include "fit/recompute_search.h"
 #include "plan/training.h"
 #include "recipe/choices.h"
 #include "recipe/effective_batch.h"
@@ -200,6 +201,26 @@ std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec&
                      peak_lines(plan, style) + limit_line(plan, style) +
                      (plan.saving && plan.fits() ? saving_lines(*plan.saving, style) : "") +
                      (warning.empty() ? "" : fmt::format("  {} {}\n", style.bad("!"), warning));
+  return fit_lines(text, style);
+}
+
+std::string choice_report(const FittedRecipe& fitted, const Style& style) {
+  if (!fitted.is_chosen || !fitted.plan.fits()) {
+    return "";
+  }
+  const MemorySection& memory = fitted.recipe.memory;
+  std::string text =
+      fmt::format("  {}  up to {} tokens at once, {}", style.dim("chosen"),
+                  tokens_of(planned_batch(fitted.plan, kTrainPhase)), describe(memory.recompute));
+  if (memory.loss_chunk_tokens > 0) {
+    text += fmt::format(", {} rows of logits at once", memory.loss_chunk_tokens);
+  }
+  if (fitted.plan.peak_bytes() == fitted.kept_peak_bytes) {
+    text += fitted.plan.limit_bytes ? ": there is room for everything\n" : "\n";
+  } else {
+    text += fmt::format(": keeping everything would take {}; a step takes about {:.0f}% longer\n",
+                        format_bytes(fitted.kept_peak_bytes), 100 * fitted.slower);
+  }
   return fit_lines(text, style);
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fit/alternatives.h"
+#include "fit/choice.h"
 #include "model/model_spec.h"
 #include "plan/plan.h"
 #include "plan/speed.h"
@@ -16,6 +17,9 @@ namespace snug {
 // `device` is what its first line calls the device.
 std::string plan_report(const Plan& plan, const Recipe& recipe, const ModelSpec& spec,
                         const std::string& device, const Style& style);
+
+// What was chosen where the recipe left it open, and why; "" if it left nothing open.
+std::string choice_report(const FittedRecipe& fitted, const Style& style);
 
 // The limit, and whether the plan keeps to it.
 std::string limit_line(const Plan& plan, const Style& style);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "fit/recompute_search.h"
 #include "recipe/effective_batch.h"
 #include "report/layout.h"
 #include "report/plan_report.h"
@@ -41,10 +42,11 @@ std::string stage_line(const Plan& plan, const Recipe& stage, size_t name_width,
   std::string method = stage.lora
                            ? fmt::format("LoRA r={}, alpha={:g}", stage.lora->r, stage.lora->lora_alpha)
                            : "all weights";
-  return fmt::format("  {}  {}: {} parameters; {} of up to {} tokens a step; lr {:g}{}\n",
+  return fmt::format("  {}  {}: {} parameters; {} of up to {} tokens a step, {} at once, {}; lr {:g}{}\n",
                      style.dim(pad_right(stage.stage.name, name_width)), method,
                      format_count(plan.trainable_parameters), effective_batch(training),
-                     stage.data.max_length, training.learning_rate, words_for(stage.stage.start));
+                     stage.data.max_length, format_count(micro_batch_tokens(stage)),
+                     describe(stage.memory.recompute), training.learning_rate, words_for(stage.stage.start));
 }
 
 const Plan& highest(const std::vector<Plan>& plans) {

@@ -19,7 +19,7 @@ std::string first_line(const std::string& text) {
 TEST(PlanForACard, IsTheGoldenOne) {
   CommandResult result = run_snug({"plan", "cases/case1_qwen_lora.yml", "--device", "cuda"},
                                   "cd " + shell_quoted(source_path("tests/goldens/plans")) + " && ");
-  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(result.output, read_text_file(source_path("tests/goldens/plans/case1_cuda.txt")));
 }
 
@@ -67,8 +67,8 @@ TEST(PlanForACard, OfTheCatalogueHasItsMemoryAndASpeed) {
   Json turing = json_output(with({"--gpu", "quadro rtx 6000"}));
   EXPECT_EQ(turing["gpu"], "Quadro RTX 6000");
   EXPECT_EQ(turing["limit_bytes"], 25'382'879'232) << "23.64 GiB, in MiB";
-  EXPECT_EQ(turing["fits"], false);
-  EXPECT_EQ(turing["peak_bytes"], json_output(with({"--device", "cuda"}))["peak_bytes"]);
+  EXPECT_EQ(turing["fits"], true);
+  EXPECT_LE(turing["peak_bytes"].get<int64_t>(), 25'382'879'232);
   EXPECT_GT(turing["expected_tokens_per_second"].get<double>(), 100);
   EXPECT_EQ(json_output(with({"--gpu", "h200"}))["fits"], true);
   // The plan's text says which card, and how fast.

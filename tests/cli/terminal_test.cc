@@ -76,7 +76,7 @@ TEST_F(Terminal, PlansAndHelpFitEveryWidth) {
 TEST_F(Terminal, SettingsThatTakeSeveralLinesGoOnAsShellsHaveIt) {
   std::string text = screen_after(80, {"plan", "recipes/ship_log.yml", "--memory", "12MB"}).text();
   EXPECT_NE(text.find("--set training.per_device_eval_batch_size=auto \\\n"
-                      "                --set memory.recompute=full --set memory.micro_batch_tokens=192\n"),
+                      "                --set training.optimizer_states=8bit\n"),
             std::string::npos)
       << text;
 }
@@ -113,10 +113,9 @@ TEST_F(Terminal, WithoutColoursALineIsStillWrittenOver) {
 
 TEST_F(Terminal, PipesHaveNoWidthUnlessColumnsSaysOne) {
   CommandResult whole = run_snug({"plan", source_path("recipes/ship_log.yml"), "--memory", "12MB"});
-  EXPECT_NE(
-      whole.output.find("--set training.per_device_eval_batch_size=auto --set memory.recompute=full --set "
-                        "memory.micro_batch_tokens=192\n"),
-      std::string::npos);
+  EXPECT_NE(whole.output.find("--set training.per_device_eval_batch_size=auto --set "
+                              "training.optimizer_states=8bit\n"),
+            std::string::npos);
   CommandResult narrow =
       run_snug({"plan", source_path("recipes/ship_log.yml"), "--memory", "12MB"}, "COLUMNS=60 ");
   size_t memory = narrow.output.find("memory on cpu");

@@ -271,7 +271,10 @@ TEST(Recipe, OverridesApplyInOrder) {
   EXPECT_EQ(with({"lora.r=64", "lora={lora_alpha: 1}"}).lora->r, 8);
   EXPECT_FALSE(with({"memory.limit=24GB", "memory.limit=null"}).memory.limit_bytes.has_value());
   EXPECT_EQ(with({"memory.recompute=full", "memory.recompute=none"}).memory.recompute,
-            std::vector<Recompute>{});
+            std::vector{Recompute::none});
+  EXPECT_TRUE(with({"memory.recompute=full", "memory.recompute=auto"}).memory.recompute.empty());
+  EXPECT_EQ(with({"memory.loss_chunk_tokens=64", "memory.loss_chunk_tokens=auto"}).memory.loss_chunk_tokens,
+            0);
 }
 
 TEST(Recipe, PatternsKeepTheirOrderAndComeBackAsWritten) {

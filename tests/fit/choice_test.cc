@@ -1,0 +1,143 @@
+// What is chosen where a recipe leaves it open, against every choice there is.
+#include "fit/choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/cpu/cpu_backend.h"
+#include "plan/speed.h"
+#include "plan/training.h"
+#include "support/small_llama.h"
+
+namespace snug {
+namespace {
+
+// A card's kind of rates, on which recomputation costs what it does on cards.
+constexpr DeviceRates kRates = {
+    .product_flops = 100e9, .ceiling_flops = 100e9, .bytes_per_second = 1e9, .seconds_per_op = 1e-6};
+
+class RatedBackend : public CpuBackend {
+ public:
+  DeviceRates rates(DType /*dtype*/) const override { return kRates; }
+};
+
+class Choice : public testing::Test {
+ protected:
+  static constexpr int64_t kLayers = 4;
+
+  Choice() {
+    recipe_.data.max_length = 32;
+    recipe_.data.eval_file.clear();
+    recipe_.training.per_device_train_batch_size = 4;
+    recipe_.lora = LoraSection{};
+  }
+
+  struct Known {
+    int64_t peak_bytes = 0;
+    double seconds = 0;
+  };
+
+  Known known(const Recipe& recipe) const {
+    Plan plan = plan_training(recipe, spec_, backend_);
+    return {plan.peak_bytes(), step_seconds(plan, kRates)};
+  }
+
+  // Every number of layers that recompute everything, and of layers behind them that recompute what is cheap,
+  // at every size of micro-batch.
+  std::vector<Known> all_choices() const {
+    std::vector<Known> all;
+    for (int64_t tokens : {128, 64, 32}) {
+      for (int64_t full = 0; full <= kLayers; ++full) {
+        for (int64_t selective = 0; selective <= kLayers - full; ++selective) {
+          Recipe recipe = recipe_;
+          recipe.memory.micro_batch_tokens = tokens;
+          recipe.memory.recompute.assign(kLayers, Recompute::none);
+          std::fill_n(recipe.memory.recompute.begin(), full, Recompute::full);
+          std::fill_n(recipe.memory.recompute.begin() + full, selective, Recompute::selective);
+          all.push_back(known(recipe));
+        }
+      }
+    }
+    return all;
+  }
+
+  static double fastest(const std::vector<Known>& all, int64_t limit_bytes) {
+    double best = std::numeric_limits<double>::infinity();
+    for (const Known& one : all) {
+      best = one.peak_bytes <= limit_bytes ? std::min(best, one.seconds) : best;
+    }
+    return best;
+  }
+
+  RatedBackend backend_;
+  ModelSpec spec_ = small_llama(kLayers);
+  Recipe recipe_ = small_recipe();
+};
+
+TEST_F(Choice, IsTheFastestOfAllThatFit) {
+  std::vector<Known> all = all_choices();
+  auto by_bytes = [](const Known& a, const Known& b) { return a.peak_bytes < b.peak_bytes; };
+  int64_t least = std::min_element(all.begin(), all.end(), by_bytes)->peak_bytes;
+  int64_t most = std::max_element(all.begin(), all.end(), by_bytes)->peak_bytes;
+  double before = std::numeric_limits<double>::infinity();
+  constexpr int kBudgets = 24;
+  for (int i = 0; i <= kBudgets; ++i) {
+    recipe_.memory.limit_bytes = least + (most - least) * i / kBudgets;
+    FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
+    ASSERT_TRUE(fitted.plan.fits()) << i;
+    EXPECT_TRUE(fitted.is_chosen);
+    Known chosen = known(fitted.recipe);
+    EXPECT_EQ(chosen.peak_bytes, fitted.plan.peak_bytes()) << "the recipe holds the choice";
+    EXPECT_LE(chosen.seconds, fastest(all, *recipe_.memory.limit_bytes) * (1 + 1e-9)) << i;
+    EXPECT_LE(chosen.seconds, before) << "more memory is never slower";
+    before = chosen.seconds;
+  }
+  EXPECT_EQ(choose_plan(recipe_, spec_, backend_).recipe.memory.recompute, std::vector{Recompute::none});
+}
+
+TEST_F(Choice, KeepsToTheBudgetToTheByte) {
+  recipe_.memory.limit_bytes = int64_t{1} << 40;
+  FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
+  int different = 0;
+  while (fitted.plan.fits()) {
+    recipe_.memory.limit_bytes = fitted.plan.peak_bytes();
+    FittedRecipe exact = choose_plan(recipe_, spec_, backend_);
+    EXPECT_EQ(exact.plan.peak_bytes(), fitted.plan.peak_bytes());
+    recipe_.memory.limit_bytes = fitted.plan.peak_bytes() - 1;
+    fitted = choose_plan(recipe_, spec_, backend_);
+    ++different;
+  }
+  EXPECT_GT(different, 5);
+  EXPECT_EQ(fitted.recipe.memory.recompute.front(), Recompute::full) << "where nothing fits, the smallest";
+  EXPECT_EQ(fitted.recipe.memory.micro_batch_tokens, 32);
+}
+
+TEST_F(Choice, LeavesWhatIsWritten) {
+  recipe_.memory.limit_bytes = 1;
+  recipe_.memory.recompute = {Recompute::selective};
+  EXPECT_EQ(choose_plan(recipe_, spec_, backend_).recipe.memory.recompute, std::vector{Recompute::selective});
+  recipe_.memory.micro_batch_tokens = 64;
+  FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
+  EXPECT_EQ(fitted.recipe.memory.recompute, std::vector{Recompute::selective});
+  EXPECT_EQ(fitted.recipe.memory.micro_batch_tokens, 64);
+  EXPECT_FALSE(fitted.is_chosen);
+  recipe_.memory.recompute.clear();
+  recipe_.memory.limit_bytes = int64_t{1} << 40;
+  fitted = choose_plan(recipe_, spec_, backend_);
+  EXPECT_EQ(fitted.recipe.memory.recompute, std::vector{Recompute::none});
+  EXPECT_EQ(fitted.recipe.memory.micro_batch_tokens, 64);
+}
+
+TEST_F(Choice, NeverPlansMoreThanPerDeviceBounds) {
+  recipe_.training.gradient_accumulation_steps = 8;
+  EXPECT_EQ(choose_plan(recipe_, spec_, backend_).recipe.memory.micro_batch_tokens, 4 * 32);
+  recipe_.training.per_device_train_batch_size.reset();
+  recipe_.training.gradient_accumulation_steps.reset();
+  recipe_.training.effective_batch_size = 32;
+  EXPECT_EQ(choose_plan(recipe_, spec_, backend_).recipe.memory.micro_batch_tokens, 32 * 32);
+}
+
+}  // namespace
+}  // namespace snug
