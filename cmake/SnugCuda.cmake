@@ -39,13 +39,16 @@ function(snug_cuda_targets target)
     "$<$<COMPILE_LANGUAGE:CUDA>:${targets};--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>")
 endfunction()
 
-# snug_cuda_kernels(<target>): adds the .cu files to it.
-function(snug_cuda_kernels target)
-  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu")
-  target_sources(${target} PRIVATE ${kernels})
-  snug_cuda_targets(${target})
-  # Private: the layers above are compiled as without CUDA, and share their compiler cache.
-  target_link_libraries(${target} PRIVATE CUDA::cudart_static CUDA::cublasLt ${CMAKE_DL_LIBS})
+# snug_cuda_backend(<target> <links>...): adds src/backend/cuda to it. A library of its own compiles it: everything else
+# is compiled as without CUDA, and can be taken over from such a build.
+function(snug_cuda_backend target)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cc"
+    "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu")
+  add_library(snug_cuda OBJECT ${sources})
+  target_link_libraries(snug_cuda PRIVATE snug_options ${ARGN} CUDA::cudart_static CUDA::cublasLt)
+  snug_cuda_targets(snug_cuda)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:snug_cuda>)
+  target_link_libraries(${target} PUBLIC $<LINK_ONLY:CUDA::cudart_static> $<LINK_ONLY:CUDA::cublasLt> ${CMAKE_DL_LIBS})
 endfunction()
 
 # snug_cuda_test(<name> <folder under tests/> <library>). Tests name files relative to the source folder, so that
@@ -55,7 +58,7 @@ function(snug_cuda_test name folder library)
   add_executable(${name} ${tests})
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   snug_test_paths(${name} ".")
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE -O0)  # as all tests
   target_link_libraries(${name} PRIVATE ${library} CUDA::cudart_static CUDA::cublasLt GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 1800 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")

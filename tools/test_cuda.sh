@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # Compiles the CUDA backend, the program and the card's tests for one architecture, which takes the toolkit but no
 # card, and runs the tests. Where there is a card they must use it (SNUG_REQUIRE_CARD=1); where there is none they
-# skip, and it is checked that the switch would not let them.
+# skip, and it is checked that the switch would not let them. The folder is that of 'make test', where all but the CUDA
+# backend is compiled already; the next configuration of it turns CUDA off again.
 #
 #   tools/test_cuda.sh [JOBS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${1:-$(nproc)}
-build=build/cuda-check
+build=build/release
 
 if ! command -v nvcc >/dev/null && [[ ! -x /usr/local/cuda/bin/nvcc ]]; then
   echo "cuda: NOT CHECKED: there is no nvcc here, so the CUDA backend was not compiled"
   exit 0
 fi
-cmake --preset cuda-check --log-level=WARNING -DSNUG_WERROR="${SNUG_WERROR:-OFF}" >/dev/null
+cmake --preset release --log-level=WARNING -DSNUG_WERROR="${SNUG_WERROR:-OFF}" -DSNUG_TESTS=ON -DSNUG_CUDA=ON \
+  -DSNUG_CUDA_ARCHITECTURES=90a-real >/dev/null
 cmake --build $build -j "$jobs" --target snug test_cuda test_cuda_training
 
 if compgen -G '/dev/nvidia[0-9]*' >/dev/null || [[ -e /dev/dxg ]]; then
