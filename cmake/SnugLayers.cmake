@@ -3,7 +3,7 @@
 # headers alone are a layer too.
 
 # What nearly every file includes, compiled once. A file still includes what it uses: clang-tidy compiles
-# without this.
+# without this, some files at a time.
 set(SNUG_COMMON_HEADERS <algorithm> <array> <cstdint> <filesystem> <functional> <map> <memory> <optional>
   <set> <span> <string> <string_view> <vector> <fmt/format.h> <nlohmann/json.hpp>)
 

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over src/, some files at a time, and skips what passed before.
+"""Runs clang-tidy over src/, some processes at a time, and skips what passed before.
+
+clang-tidy spends most of its time in the system's headers, so some files of a folder are read as one. A batch with
+findings, or with names that clash, is read again file by file: that is what is told.
 
 A file's result depends on its text, the headers of ours that it reaches, the settings and the version:
 where the hash of all of these is in build/tidy/, the file is clean already. Findings fail with clang-tidy
@@ -9,6 +12,7 @@ where the hash of all of these is in build/tidy/, the file is clean already. Fin
 import argparse
 import concurrent.futures
 import hashlib
+import itertools
 import json
 import pathlib
 import re
@@ -20,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 PASSED = ROOT / "build" / "tidy"
 REFERENCE_VERSION = 14
+BATCH = 6
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -46,6 +51,22 @@ def version_of(program):
     return int(re.search(r"version (\d+)", text).group(1))
 
 
+def batches_of(files, entries, commands):
+    """(unit, files) pairs: the unit is a file that includes all of its files, with a command in `commands`."""
+    batches = []
+    for _, members in itertools.groupby(files, key=lambda file: file.parent):
+        members = list(members)
+        for start in range(0, len(members), BATCH):
+            batch = members[start : start + BATCH]
+            unit = PASSED / f"batch_{len(batches)}.cc" if len(batch) > 1 else None
+            if unit:
+                unit.write_text("".join(f'#include "{file}"\n' for file in batch), encoding="utf-8")
+                first = entries[batch[0]]
+                commands.append({**first, "file": str(unit), "command": first["command"].replace(str(batch[0]), str(unit))})
+            batches.append((unit, batch))
+    return batches
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2)
@@ -67,24 +88,32 @@ def main():
             if not (PASSED / key).exists():
                 pending[file] = key
     PASSED.mkdir(parents=True, exist_ok=True)
-    # Without the precompiled headers: those are the compiler's own, and a file must include what it uses.
+    # Without the precompiled headers, which are the compiler's own.
     for entry in commands:
         entry["command"] = re.sub(r" -Winvalid-pch| -fpch-preprocess| -include \S+", "", entry["command"])
+    batches = batches_of(sorted(pending), {pathlib.Path(entry["file"]): entry for entry in commands}, commands)
     (PASSED / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
 
-    def run(file):
-        command = [program, "--quiet", "-p", str(PASSED), str(file)]
-        # -Wno-unknown-warning-option: the commands are the compiler's, which may not be clang.
-        command.insert(1, "--extra-arg=-Wno-unknown-warning-option")
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode == 0:
-            (PASSED / pending[file]).touch()
-        return file, result
+    # -Wno-unknown-warning-option: the commands are the compiler's, which may not be clang.
+    tidy = [program, "--extra-arg=-Wno-unknown-warning-option", "--quiet", "-p", str(PASSED)]
+    whole = ["--checks=-bugprone-suspicious-include", r"--header-filter=/src/[a-z]+/.*\.(h|cc)$"]
+
+    def run(batch):
+        unit, files = batch
+        if unit and subprocess.run(tidy + whole + [str(unit)], capture_output=True).returncode == 0:
+            results = []
+        else:
+            results = [subprocess.run(tidy + [str(file)], capture_output=True, text=True) for file in files]
+        failed = [result for result in results if result.returncode != 0]
+        if not failed:
+            for file in files:
+                (PASSED / pending[file]).touch()
+        return failed
 
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for file, result in pool.map(run, pending):
-            if result.returncode != 0:
+        for results in pool.map(run, batches):
+            for result in results:
                 failed += 1
                 print(result.stdout.strip() or result.stderr.strip(), flush=True)
     summary = f"tidy: {len(pending)} files read, {failed} with findings"
