@@ -71,10 +71,10 @@ int train_command(const TrainArguments& given) {
   std::unique_ptr<Backend> chosen = make_backend(given.device);
   Backend& backend = *chosen;
   Style style = Style::for_stdout();
-  // If not even the smallest batches fit, there is no need to read the data.
+  // If not even the smallest batches fit, there is no need to read the data. A run that goes on may be split
+  // otherwise where its checkpoint's split does not fit.
   LimitsOf least_limits = [&](const Recipe& one) { return smallest_limits(one, spec); };
-  // A run that goes on may be split otherwise where its checkpoint's split does not fit.
-  if (Plan least = plan_training(recipe, spec, backend, least_limits); !least.fits() && !start) {
+  if (!start && !choose_plan(recipe, spec, backend, least_limits).plan.fits()) {
     FittedRecipe whole = choose_plan(recipe, spec, backend);
     const Plan& plan = whole.plan;
     if (!json) {

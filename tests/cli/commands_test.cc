@@ -85,6 +85,29 @@ TEST(Cli, PlanJsonHasItsKeys) {
   EXPECT_TRUE(json["roles"].contains("base weights"));
 }
 
+// Packs are never small, so before the data is read they need what is chosen for them, too.
+TEST(Cli, PacksThatFitByRecomputationAreTrained) {
+  std::vector<std::string> packed = {kRecipe};
+  for (const char* setting :
+       {"data.packing=true", "training.max_steps=1", "training.per_device_train_batch_size=1",
+        "training.per_device_eval_batch_size=1"}) {
+    packed.insert(packed.end(), {"--set", setting});
+  }
+  auto with = [&](const std::string& command, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {command};
+    arguments.insert(arguments.end(), packed.begin(), packed.end());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_snug(arguments);
+  };
+  Json full = json_output(with("plan", {"--set", "memory.recompute=full", "--json"}));
+  std::string limit = std::to_string(full["peak_bytes"].get<int64_t>());
+  EXPECT_EQ(with("plan", {"--set", "memory.recompute=none", "--memory", limit}).exit_code, 3);
+  TemporaryFolder folder;
+  CommandResult result =
+      with("train", {"--memory", limit, "--set", "output_dir=" + (folder.path() / "run").string()});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+}
+
 TEST(Cli, PlanThatDoesNotFitExitsWithThreeAndSaysByHowMuch) {
   CommandResult result = run_snug({"plan", kRecipe, "--memory", "12MB"});
   EXPECT_EQ(result.exit_code, 3);

@@ -93,7 +93,7 @@ TEST(CudaPlan, IsWhatACardAllocatesAndWrites) {
     SyntheticShape batch = one;
     batch.sequences = recipe.training.per_device_train_batch_size.value();
     SyntheticShape many = one;  // as many sequences as a batch may have, all of them short
-    many.length_tokens = 1;
+    many.length_tokens = 2;     // one alone would teach nothing
     many.source_tokens = has_encoder ? 1 : 0;
     many.sequences = planned_batch(fixture.plan, kTrainPhase).sequences;
     fixture.runner.run_step({random_batch(batch, 1), random_batch(many, 2)}, 0, 10);
@@ -105,7 +105,6 @@ TEST(CudaPlan, IsWhatACardAllocatesAndWrites) {
     if (evaluated > 0) {
       BatchLimits most = planned_batch(fixture.plan, kEvaluatePhase);
       fixture.runner.evaluate(make_dataset(examples), most);
-      many.length_tokens = 2;
       std::vector<Example> short_ones(static_cast<size_t>(most.sequences), random_example(many, 1));
       fixture.runner.evaluate(make_dataset(short_ones), most);
     }
