@@ -39,8 +39,10 @@ void expect_case(const Json& pattern, const Json& reference, const std::string& 
                 "the regular expression");
     return;
   }
-  EXPECT_EQ(Normalizer::from_json(replace, "file").apply(text), reference["replaced"]) << what;
-  EXPECT_EQ(Decoder::from_json(replace, "file").decode({text}), reference["replaced"]) << what;
+  EXPECT_EQ(Normalizer::from_json(replace, "file").apply(text), reference["replaced"].get<std::string>())
+      << what;
+  EXPECT_EQ(Decoder::from_json(replace, "file").decode({text}), reference["replaced"].get<std::string>())
+      << what;
   EXPECT_EQ(split(pattern, reference, text), reference["pieces"].get<Pieces>()) << what << reference;
 }
 
