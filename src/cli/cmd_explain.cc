@@ -2,9 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +10,7 @@
 #include "cli/commands.h"
 #include "explain/log.h"
 #include "explain/story.h"
+#include "io/atomic_file.h"
 #include "io/printable.h"
 #include "model/catalogue.h"
 #include "recipe/parse.h"
@@ -27,25 +25,9 @@ struct ExplainOptions {
   bool json = false;
 };
 
-// A log of weeks is mostly progress; what ended it stands at its end.
-constexpr std::streamoff kMostBytes = 64 << 20;
-
-std::string read_text(const std::string& path) {
-  if (path == kStandardInput) {
-    return {std::istreambuf_iterator<char>(std::cin), {}};
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw bad_input(fmt::format("{}: there is no such log, or it cannot be read", in_quotes(path)));
-  }
-  file.seekg(0, std::ios::end);
-  std::streamoff size = file.tellg();
-  file.seekg(size > kMostBytes ? size - kMostBytes : 0);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 int explain_command(const ExplainOptions& options) {
-  LogFacts facts = read_log(read_text(options.log));
+  bool is_piped = options.log == kStandardInput;
+  LogFacts facts = read_log(read_text_file(is_piped ? "/dev/stdin" : options.log));
   if (facts.empty()) {
     throw bad_input(fmt::format(
         "{}: nothing in it says what happened. What can be explained: {}. Counts are compared with {} "

@@ -33,23 +33,26 @@ bool in_number(char c) {
   return is_digit(c) || c == '.' || c == ',';
 }
 
-// The text, all in small letters, with one blank wherever there is any white space, and the line that each
-// character stood in.
+// The text, all in small letters, with one blank wherever there is any white space.
 struct Flat {
   std::string text;
-  std::vector<int64_t> lines;
+  std::vector<size_t> line_ends;  // where in it lines of the log end
+
+  int64_t line_of(size_t at) const {
+    return std::upper_bound(line_ends.begin(), line_ends.end(), at) - line_ends.begin() + 1;
+  }
 };
 
 Flat flatten(std::string_view text) {
   Flat flat;
-  int64_t line = 1;
   for (char c : text) {
     bool blank = std::isspace(static_cast<unsigned char>(c)) != 0;
     if (!blank || (!flat.text.empty() && flat.text.back() != ' ')) {
       flat.text += blank ? ' ' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      flat.lines.push_back(line);
     }
-    line += c == '\n' ? 1 : 0;
+    if (c == '\n') {
+      flat.line_ends.push_back(flat.text.size());
+    }
   }
   return flat;
 }
@@ -114,7 +117,7 @@ void read_failures(const Flat& flat, LogFacts& facts) {
     size_t next = std::min(text.find(kTorch, at + 1), at + kLongestMessage);
     std::string_view message = text.substr(at, next - at);
     FailedAllocation failure;
-    failure.line = flat.lines[at];
+    failure.line = flat.line_of(at);
     failure.wanted_bytes = size_after(message, kTorch);
     // "capacty" is how PyTorch 2.1 and 2.2 spelt it.
     failure.total_bytes =
@@ -140,7 +143,7 @@ void read_failures(const Flat& flat, LogFacts& facts) {
     size_t allocating = before.rfind("allocating ");
     if (allocating != std::string_view::npos && facts.failures.size() < kMostOfAKind) {
       FailedAllocation failure;
-      failure.line = flat.lines[at];
+      failure.line = flat.line_of(at);
       failure.wanted_bytes = size_after(before.substr(allocating), "allocating ");
       facts.failures.push_back(failure);
     }
@@ -203,7 +206,7 @@ void read_counts(const Flat& flat, LogFacts& facts) {
       std::string_view message = text.substr(at + phrase.size(), 160);
       message = message.substr(0, message.find(phrase));
       TrainableCount count;
-      count.line = flat.lines[at];
+      count.line = flat.line_of(at);
       count.trainable = count_at(message).value_or(0);
       for (std::string_view all : {"all params: ", "all parameters: ", "total params: "}) {
         if (size_t found = message.find(all); found != std::string_view::npos) {
@@ -336,7 +339,7 @@ LogFacts read_log(std::string_view text) {
   read_sizes(flat.text, facts);
   for (const KnownSentence& sentence : known_sentences()) {
     if (size_t at = flat.text.find(lower(sentence.text)); at != std::string::npos) {
-      facts.symptoms.push_back({flat.lines[at], sentence.text, sentence.means, sentence.remedy});
+      facts.symptoms.push_back({flat.line_of(at), sentence.text, sentence.means, sentence.remedy});
     }
   }
   int64_t number = 1;

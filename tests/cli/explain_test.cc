@@ -48,6 +48,14 @@ TEST(Explain, ALogThatSaysNothing) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.errors.find("What can be explained: PyTorch's"), std::string::npos) << result.errors;
   EXPECT_EQ(run_snug({"explain", "no-such.log"}).exit_code, 2);
+  result = run_snug({"explain", source_path("tests")});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("is a folder"), std::string::npos) << result.errors;
+}
+
+TEST(Explain, ALogFromAPipe) {
+  CommandResult result = run_snug({"explain", "-"}, "", source_path("tests/goldens/logs/nvidia_smi.txt"));
+  EXPECT_EQ(result.output, contents(source_path("tests/goldens/logs/nvidia_smi.txt.told")));
 }
 
 }  // namespace
