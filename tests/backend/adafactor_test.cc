@@ -72,7 +72,7 @@ std::vector<float> piece(const std::vector<float>& values, int64_t first, int64_
 }
 
 TEST(Adafactor, FollowsTheFormula) {
-  std::vector<FactoredShape> shapes = factored_shapes();
+  std::vector<UpdatedTensors> shapes = factored_shapes();
   OpRunner runner(adafactor_program(shapes));
   begin_adafactor(runner, shapes);
   std::vector<Exact> exact;
@@ -117,7 +117,7 @@ TEST(Adafactor, FollowsTheFormula) {
 }
 
 TEST(Adafactor, ThreadsChangeNoBit) {
-  std::vector<FactoredShape> shapes = {{640, {200, 33}, 0.1F}, {0, {50'001}}};
+  std::vector<UpdatedTensors> shapes = {{640, {200, 33}, 0.1F}, {0, {50'001}}};
   for (DType dtype : {DType::f32, DType::bf16}) {
     auto with_threads = [&](int threads) {
       set_thread_count(threads);
@@ -134,7 +134,7 @@ TEST(Adafactor, ThreadsChangeNoBit) {
 
 // bf16 parameters are one of the two neighbours of the exact ones, and both happen.
 TEST(Adafactor, Bf16ParametersAreRoundedByChance) {
-  std::vector<FactoredShape> shapes = {{100, {90}}};
+  std::vector<UpdatedTensors> shapes = {{100, {90}}};
   OpRunner exact(adafactor_program(shapes));
   OpRunner rounded(adafactor_program(shapes, DType::bf16));
   begin_adafactor(exact, shapes);
@@ -153,7 +153,7 @@ TEST(Adafactor, Bf16ParametersAreRoundedByChance) {
 }
 
 TEST(Adafactor, CopiesAreTheRoundedMaster) {
-  std::vector<FactoredShape> shapes = factored_shapes();
+  std::vector<UpdatedTensors> shapes = factored_shapes();
   OpRunner runner(adafactor_program(shapes, DType::f32, DType::bf16));
   begin_adafactor(runner, shapes);
   run_adafactor_step(runner, shapes, 1);
@@ -164,7 +164,7 @@ TEST(Adafactor, CopiesAreTheRoundedMaster) {
 }
 
 TEST(Adafactor, GradientsThatAreNotFiniteChangeNothing) {
-  std::vector<FactoredShape> shapes = factored_shapes();
+  std::vector<UpdatedTensors> shapes = factored_shapes();
   OpRunner runner(adafactor_program(shapes));
   begin_adafactor(runner, shapes);
   run_adafactor_step(runner, shapes, 1);

@@ -179,7 +179,7 @@ TEST(CudaUpdate, EightBitsWithFp16Copies) {
 // Sums have other orders on the card; they are made in fp64.
 TEST(CudaUpdate, AdafactorIsTheCpus) {
   SKIP_WITHOUT_CARD();
-  std::vector<FactoredShape> shapes = factored_shapes();
+  std::vector<UpdatedTensors> shapes = factored_shapes();
   shapes.push_back({300, {5000}, 0.1F});
   shapes.push_back({0, {20011}});
   Program program = adafactor_program(shapes);
@@ -204,7 +204,7 @@ TEST(CudaUpdate, AdafactorIsTheCpus) {
 
 TEST(CudaUpdate, AdafactorRoundsByChanceAndCopies) {
   SKIP_WITHOUT_CARD();
-  std::vector<FactoredShape> shapes = factored_shapes();
+  std::vector<UpdatedTensors> shapes = factored_shapes();
   {
     Pair pair(adafactor_program(shapes, DType::bf16));
     begin_adafactor(pair, shapes);

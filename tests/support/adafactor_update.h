@@ -1,42 +1,30 @@
 // An update by Adafactor, for tests on the CPU and on the card.
 #pragma once
 
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "program/builder.h"
 #include "program/step_clock.h"
+#include "support/updated_tensors.h"
 #include "support/values.h"
 
 namespace snug {
 
-// A parameter: tensors of so many rows; without columns they are vectors.
-struct FactoredShape {
-  int64_t columns = 0;
-  std::vector<int64_t> rows;
-  float weight_decay = 0;
-
-  int64_t all_rows() const {
-    int64_t sum = 0;
-    for (int64_t one : rows) {
-      sum += one;
-    }
-    return sum;
-  }
-  int64_t elements() const { return all_rows() * std::max(columns, int64_t{1}); }
-  int64_t states() const { return all_rows() + std::ssize(rows) * columns; }
-};
+// Of the mean squares: those of rows, and of each matrix those of its columns.
+inline int64_t factored_states(const UpdatedTensors& tensors) {
+  return tensors.all_rows() + std::ssize(tensors.rows) * tensors.columns;
+}
 
 // Matrices of all sorts, tensors that share a buffer, vectors.
-inline std::vector<FactoredShape> factored_shapes() {
+inline std::vector<UpdatedTensors> factored_shapes() {
   return {
       {37, {130, 20, 171}, 0.1F}, {0, {5, 300}, 0}, {1, {7}, 0.1F}, {640, {3}, 0}, {64, {700, 64}, 0.01F}};
 }
 
 // One op: gradients g0, g1, ..., parameters p0, ... and mean squares s0, ... A copy dtype other than fp32
 // adds compute copies c0, ...
-inline Program adafactor_program(const std::vector<FactoredShape>& shapes, DType parameters = DType::f32,
+inline Program adafactor_program(const std::vector<UpdatedTensors>& shapes, DType parameters = DType::f32,
                                  DType copies = DType::f32) {
   Builder builder("update");
   std::vector<BufferId> inputs;
@@ -64,7 +52,7 @@ inline Program adafactor_program(const std::vector<FactoredShape>& shapes, DType
         dims.push_back(fixed(shapes[i].columns));
       }
       if (stem[0] == 's') {
-        dims = {fixed(shapes[i].states())};
+        dims = {fixed(factored_states(shapes[i]))};
       }
       list.push_back(builder.persistent(stem + std::to_string(i), dtype, dims, Role::optimizer_states));
     }
@@ -88,17 +76,18 @@ inline constexpr float kAdafactorNorm = 4.0F;  // clips to a quarter
 
 // `Runner` has set and set_ints.
 template <typename Runner>
-void begin_adafactor(Runner& runner, const std::vector<FactoredShape>& shapes) {
+void begin_adafactor(Runner& runner, const std::vector<UpdatedTensors>& shapes) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     runner.set("p" + std::to_string(i), random_values(shapes[i].elements(), i));
-    runner.set("s" + std::to_string(i), std::vector<float>(static_cast<size_t>(shapes[i].states()), 0.0F));
+    runner.set("s" + std::to_string(i),
+               std::vector<float>(static_cast<size_t>(factored_states(shapes[i])), 0.0F));
   }
   runner.set("norm", {kAdafactorNorm});
   runner.set("scalars", {kAdafactorRate, 1.0F, 1.0F, 1.0F});
 }
 
 // Gradients of a step; some rows and columns have smaller ones.
-inline std::vector<float> factored_gradient(const FactoredShape& shape, size_t index, int step) {
+inline std::vector<float> factored_gradient(const UpdatedTensors& shape, size_t index, int step) {
   std::vector<float> values = random_values(shape.elements(), 1000 * static_cast<size_t>(step) + index);
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] *= i % 3 == 0 ? 0.01F : 1.0F;
@@ -107,7 +96,7 @@ inline std::vector<float> factored_gradient(const FactoredShape& shape, size_t i
 }
 
 template <typename Runner>
-void run_adafactor_step(Runner& runner, const std::vector<FactoredShape>& shapes, int step) {
+void run_adafactor_step(Runner& runner, const std::vector<UpdatedTensors>& shapes, int step) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     runner.set("g" + std::to_string(i), factored_gradient(shapes[i], i, step));
   }

@@ -9,24 +9,9 @@
 #include "base/rng.h"
 #include "program/builder.h"
 #include "program/code_layout.h"
+#include "support/updated_tensors.h"
 
 namespace snug {
-
-// A parameter of so many columns, with tensors of so many rows.
-struct UpdatedTensors {
-  int64_t columns = 1;
-  std::vector<int64_t> rows;
-  float weight_decay = 0;
-
-  int64_t all_rows() const {
-    int64_t sum = 0;
-    for (int64_t one : rows) {
-      sum += one;
-    }
-    return sum;
-  }
-  int64_t elements() const { return all_rows() * columns; }
-};
 
 // One op: gradients g0, g1, ..., parameters p0, ..., moments m0, ... and v0, ... A copy dtype other than fp32
 // adds compute copies c0, ...
