@@ -120,9 +120,6 @@ function(snug_program)
   # (tools/bundle.sh) lives by.
   set_target_properties(snug PROPERTIES BUILD_RPATH "$ORIGIN/lib")
   target_link_options(snug PRIVATE LINKER:--disable-new-dtags)
-  if(SNUG_CUDA)
-    target_link_libraries(snug PRIVATE CUDA::cudart_static CUDA::cublasLt)
-  endif()
   target_precompile_headers(snug PRIVATE ${SNUG_COMMON_HEADERS} <CLI/CLI.hpp>)
   target_compile_definitions(snug PRIVATE "SNUG_VERSION=\"${PROJECT_VERSION}\""
     "SNUG_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")

@@ -14,7 +14,6 @@ namespace snug::cuda {
 namespace {
 
 constexpr int kThreads = kUpdateThreads;
-constexpr int kWarps = kThreads / 32;
 
 __device__ inline AdafactorStep step_of(const AdafactorNumbers& numbers) {
   return {numbers.gradient_scale, numbers.beta, numbers.one_minus_beta, numbers.learning_rate};
@@ -23,24 +22,6 @@ __device__ inline AdafactorStep step_of(const AdafactorNumbers& numbers) {
 __device__ inline double square_of(float gradient, float scale) {
   auto g = static_cast<double>(gradient * scale);
   return g * g;
-}
-
-// The sum over the block, in thread 0.
-__device__ inline double block_sum_of(double value) {
-  __shared__ double shared[kWarps];
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
-    value += __shfl_xor_sync(0xffffffffU, value, offset);
-  }
-  if (threadIdx.x % 32 == 0) {
-    shared[threadIdx.x / 32] = value;
-  }
-  __syncthreads();
-  double total = 0;
-  for (int i = 0; i < kWarps; ++i) {
-    total += shared[i];
-  }
-  return total;
 }
 
 __global__ void step_kernel(float max_norm, const StepScalars* scalars, const float* norm,
@@ -98,7 +79,7 @@ __global__ void mean_kernel(const float* rows, int64_t count, AdafactorNumbers* 
   for (int64_t i = threadIdx.x; i < count; i += kThreads) {
     sum += static_cast<double>(rows[i]);
   }
-  sum = block_sum_of(sum);
+  sum = block_sum(sum);
   if (threadIdx.x == 0) {
     numbers->mean_of_rows = static_cast<float>(sum / static_cast<double>(count));
   }
@@ -150,7 +131,7 @@ __global__ void squares_kernel(const float* gradient, int64_t elements, int64_t 
     auto u = static_cast<double>(change_of(gradient, i, length, scratch));
     sum += u * u;
   }
-  sum = block_sum_of(sum);
+  sum = block_sum(sum);
   if (threadIdx.x == 0) {
     scratch.sums[blockIdx.x] = sum;
   }
@@ -161,7 +142,7 @@ __global__ void size_kernel(int64_t elements, int64_t blocks, AdafactorScratch s
   for (int64_t i = threadIdx.x; i < blocks; i += kThreads) {
     sum += scratch.sums[i];
   }
-  sum = block_sum_of(sum);
+  sum = block_sum(sum);
   if (threadIdx.x == 0) {
     scratch.numbers->step_size = step_size(step_of(*scratch.numbers), sum, elements);
   }

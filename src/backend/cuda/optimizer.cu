@@ -22,7 +22,6 @@ struct GradientEntry {
 
 // sums[block] = the sum of squares of its elements, in fp64: a square may be too large for fp32.
 __global__ void square_kernel(const __grid_constant__ TensorList<GradientEntry> list, double* sums) {
-  __shared__ double shared[kThreads / 32];
   const GradientEntry& entry = list.entry_of(blockIdx.x);
   int64_t begin = static_cast<int64_t>(blockIdx.x - entry.first_block) * kBlockElements;
   int64_t end = min(begin + kBlockElements, entry.elements);
@@ -31,20 +30,9 @@ __global__ void square_kernel(const __grid_constant__ TensorList<GradientEntry> 
     auto g = static_cast<double>(entry.gradient[i]);
     sum += g * g;
   }
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
-    sum += __shfl_xor_sync(0xffffffffU, sum, offset);
-  }
-  if (threadIdx.x % 32 == 0) {
-    shared[threadIdx.x / 32] = sum;
-  }
-  __syncthreads();
+  sum = block_sum(sum);
   if (threadIdx.x == 0) {
-    double total = 0;
-    for (int i = 0; i < kThreads / 32; ++i) {
-      total += shared[i];
-    }
-    sums[blockIdx.x] = total;
+    sums[blockIdx.x] = sum;
   }
 }
 

@@ -87,6 +87,26 @@ struct UpdateInputs {
   const int64_t* random;  // seed, step; null where nothing is rounded by chance
 };
 
+// The sum over a block of kUpdateThreads, in one order whatever the values. Once a kernel: what it shares is
+// not free again before all threads have read it.
+__device__ inline double block_sum(double value) {
+  constexpr int kWarps = kUpdateThreads / 32;
+  __shared__ double shared[kWarps];
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value += __shfl_xor_sync(0xffffffffU, value, offset);
+  }
+  if (threadIdx.x % 32 == 0) {
+    shared[threadIdx.x / 32] = value;
+  }
+  __syncthreads();
+  double total = 0;
+  for (int i = 0; i < kWarps; ++i) {
+    total += shared[i];
+  }
+  return total;
+}
+
 struct None {};
 
 __device__ inline void put(float value, uint32_t, float& target) {
