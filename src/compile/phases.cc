@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 #include <unordered_set>
 
@@ -118,6 +117,22 @@ struct MicroBatch {
   bool training;
 };
 
+// The model as this run has it: its weights in their format, with the adapters.
+Program build_run_program(const Recipe& recipe, const ModelSpec& spec, const ForwardOptions& options,
+                          bool training) {
+  Program program = code_weights(build_forward(spec, options), recipe.model.quantization, spec);
+  if (!recipe.stage.stacked.empty()) {
+    program = add_frozen_adapters(std::move(program), recipe.stage.stacked);
+  }
+  if (recipe.lora) {
+    return add_adapters(std::move(program), *recipe.lora, training);
+  }
+  for (Buffer& buffer : program.buffers) {
+    buffer.trainable = is_model_parameter(buffer);
+  }
+  return program;
+}
+
 Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const MicroBatch& batch) {
   ForwardOptions options{.program_name = batch.name,
                          .goal = Goal::loss,
@@ -127,18 +142,21 @@ Program build_loss_program(const Recipe& recipe, const ModelSpec& spec, const Mi
                          .max_sequences = batch.limits.sequences,
                          .max_length_tokens = recipe.data.max_length,
                          .loss_chunk_tokens = recipe.memory.loss_chunk_tokens,
+                         .counts_hits = !batch.training,
                          .dropout = batch.training ? run_dropout(recipe, spec) : DropoutRates{}};
-  Program program = code_weights(build_forward(spec, options), recipe.model.quantization, spec);
-  if (!recipe.stage.stacked.empty()) {
-    program = add_frozen_adapters(std::move(program), recipe.stage.stacked);
+  return build_run_program(recipe, spec, options, batch.training);
+}
+
+// encode, of a model with an encoder, and generate.
+std::vector<Program> generation_phases(Program forward, const ModelSpec& spec, int64_t max_total_tokens) {
+  std::vector<Program> programs;
+  if (spec.has_encoder()) {
+    SplitPrograms split = split_encoder(std::move(forward), kEncodePhase);
+    programs.push_back(put_adapters_first(fuse_additions(std::move(split.encode))));
+    forward = std::move(split.rest);
   }
-  if (recipe.lora) {
-    return add_adapters(std::move(program), *recipe.lora, batch.training);
-  }
-  for (Buffer& buffer : program.buffers) {
-    buffer.trainable = is_model_parameter(buffer);
-  }
-  return program;
+  programs.push_back(put_adapters_first(fuse_additions(add_kv_cache(std::move(forward), max_total_tokens))));
+  return programs;
 }
 
 void require_adapters(const Recipe& recipe) {
@@ -221,20 +239,33 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
   if (options.lora != nullptr) {
     generate = add_adapters(std::move(generate), *options.lora, false);
   }
-  std::optional<Program> encode;
-  if (spec.has_encoder()) {
-    SplitPrograms split = split_encoder(std::move(generate), kEncodePhase);
-    encode = put_adapters_first(fuse_additions(std::move(split.encode)));
-    generate = std::move(split.rest);
+  std::vector<Program> programs = generation_phases(std::move(generate), spec, options.max_total_tokens);
+  std::vector<const Program*> all;
+  for (const Program& program : programs) {
+    all.push_back(&program);
   }
-  generate = add_kv_cache(std::move(generate), options.max_total_tokens);
-  generate = put_adapters_first(fuse_additions(std::move(generate)));
-  if (encode) {
-    Program load = build_load({&*encode, &generate});
-    return {std::move(load), std::move(*encode), std::move(generate)};
+  programs.insert(programs.begin(), build_load(all));
+  return programs;
+}
+
+std::vector<Program> compile_answers(const Recipe& recipe, const ModelSpec& spec,
+                                     const BatchLimits& longest) {
+  int64_t new_tokens = recipe.training.eval_max_new_tokens;
+  int64_t positions = std::max(spec.max_positions, recipe.model.max_positions.value_or(0));
+  // Behind an encoder the decoder begins with one token, and counts no positions.
+  int64_t prompt = spec.has_encoder() ? 1 : longest.tokens;
+  int64_t total = prompt + new_tokens - 1;  // nothing is read behind the last one
+  if (!spec.has_encoder()) {
+    total = std::max(prompt, std::min(total, positions));
   }
-  Program load = build_load({&generate});
-  return {std::move(load), std::move(generate)};
+  ForwardOptions options{.program_name = kGeneratePhase,
+                         .goal = Goal::logits,
+                         .dtype = run_dtype(recipe, spec),
+                         .max_tokens = prompt,
+                         .max_source_tokens = longest.source_tokens,
+                         .max_sequences = 1,
+                         .max_length_tokens = recipe.data.max_length};
+  return generation_phases(build_run_program(recipe, spec, options, false), spec, total);
 }
 
 }  // namespace snug

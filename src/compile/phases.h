@@ -17,6 +17,10 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
 // evaluate alone: its persistent buffers are among those of train.
 Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits);
 
+// encode (of a model with an encoder) and generate, for answers to the rows of an evaluation, the longest of
+// which are `longest`. What persists is what train has, but for what encode hands to generate.
+std::vector<Program> compile_answers(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& longest);
+
 struct GenerationOptions {
   DType dtype = DType::f32;
   Quantization quantization = Quantization::none;

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "data/batches/epoch.h"
+#include "data/questions.h"
 #include "data/tokens/store.h"
 
 namespace snug {
@@ -34,6 +35,15 @@ void check_not_empty(const Dataset& dataset, const DataSection& data) {
       dataset.parts().front().table->facts().files, data.max_length,
       counts.dropped_long > 0 ? "is shorter than every row, and data.truncation is drop"
                               : "cuts away all that would be learned"));
+}
+
+void check_questions(const Dataset& dataset, const Recipe& recipe) {
+  if (questions_of(dataset, 1).empty()) {
+    throw bad_input(
+        fmt::format("training.eval_max_new_tokens is {}, but no row of {} has an answer behind a question: "
+                    "all of it is learned. Set it to 0, or evaluate with rows of prompts and completions",
+                    recipe.training.eval_max_new_tokens, dataset.parts().front().table->facts().files));
+  }
 }
 
 // The order of an epoch's examples lies in memory, eight bytes each.
@@ -139,6 +149,9 @@ RunData load_run_data(const Recipe& recipe, const DataModel& model, const DataOb
   }
   if (run.eval && run.eval_sets.empty() && !recipe.stage.name.empty()) {
     run.eval_sets.push_back({recipe.stage.name, *run.eval});
+  }
+  if (run.eval && recipe.training.eval_max_new_tokens > 0) {
+    check_questions(*run.eval, recipe);
   }
   return run;
 }

@@ -128,8 +128,18 @@ void ForwardBuilder::append_loss(BufferId x, BufferId head) {
   BufferId scale = builder_.input(kScale, DType::f32, {fixed(1)});
   BufferId loss = builder_.persistent(kLossSum, DType::f64, {fixed(1)}, Role::batch);
   int64_t chunk = std::min(options_.loss_chunk_tokens, options_.max_tokens);
-  builder_.append(OpKind::loss_head, "head", {x, head, targets, scale}, {loss}, LossAttributes{chunk})
-      .accumulates = 1;
+  std::vector<BufferId> sums = {loss};
+  if (options_.counts_hits) {
+    sums.push_back(builder_.program().add_buffer({.name = kHits,
+                                                  .format = DType::f64,
+                                                  .dims = {fixed(1)},
+                                                  .role = Role::batch,
+                                                  .lifetime = Lifetime::phase}));
+  }
+  uint32_t all = (1U << sums.size()) - 1;
+  builder_
+      .append(OpKind::loss_head, "head", {x, head, targets, scale}, std::move(sums), LossAttributes{chunk})
+      .accumulates = all;
 }
 
 void ForwardBuilder::append_logits(BufferId x, BufferId head) {

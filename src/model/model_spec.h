@@ -54,6 +54,7 @@ struct ForwardOptions {
   int64_t max_sequences = 0;      // in a micro-batch
   int64_t max_length_tokens = 0;  // of one sequence
   int64_t loss_chunk_tokens = 0;  // 0: chosen
+  bool counts_hits = false;       // of targets; not while it is trained
   DropoutRates dropout = {};      // nothing but for training
 };
 

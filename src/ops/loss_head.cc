@@ -25,6 +25,18 @@ std::string check_inputs(const Program& program, const Op& op) {
                         {"loss", output_of(program, op, Out::loss_sum), {fixed(1)}}});
 }
 
+std::string check_loss(const Program& program, const Op& op) {
+  std::string problem = check_inputs(program, op);
+  bool counts = output_of(program, op, Out::hits) != nullptr;
+  if (!problem.empty() || !counts) {
+    return problem;
+  }
+  if (!op.accumulates_output(Out::hits)) {
+    return "adds to hits, and cannot write it";
+  }
+  return find_mismatch({{"hits", output_of(program, op, Out::hits), {fixed(1)}}});
+}
+
 void gradient(const Op& op, Gradients& gradients) {
   Gradients::Target loss{op.outputs[Out::loss_sum], true};
   gradients.append(OpKind::loss_head_gradient, op.inputs,
@@ -65,7 +77,7 @@ OpCost cost_of_gradient(const Program& program, const Op& op) {
 
 const OpRow kLossHeadRow = {.kind = OpKind::loss_head,
                             .name = "loss_head",
-                            .find_shape_problem = check_inputs,
+                            .find_shape_problem = check_loss,
                             .append_gradient = gradient,
                             .cost = cost_of_loss,
                             .is_loss = true,

@@ -47,7 +47,11 @@ void require_countable_bytes(const std::vector<Program>& programs) {
 // Persistent buffers, in the order of their roles, each at one offset in all phases.
 class PersistentLayout {
  public:
-  explicit PersistentLayout(const std::vector<const Program*>& programs) {
+  explicit PersistentLayout(const std::vector<const Program*>& programs) { add(programs); }
+
+  // Buffers that are not known yet come behind all that are.
+  void add(const std::vector<const Program*>& programs) {
+    auto known = static_cast<std::ptrdiff_t>(order_.size());
     for (const Program* program : programs) {
       for (const Buffer& buffer : program->buffers) {
         if (buffer.lifetime == Lifetime::persistent) {
@@ -55,9 +59,10 @@ class PersistentLayout {
         }
       }
     }
-    std::stable_sort(order_.begin(), order_.end(),
+    std::stable_sort(order_.begin() + known, order_.end(),
                      [](const Buffer* a, const Buffer* b) { return a->role < b->role; });
-    for (const Buffer* buffer : order_) {
+    for (auto place = order_.begin() + known; place != order_.end(); ++place) {
+      const Buffer* buffer = *place;
       int64_t& end = end_[static_cast<size_t>(buffer->home)];
       offsets_[buffer->name] = end;
       end += padded_bytes(*buffer);
@@ -66,7 +71,7 @@ class PersistentLayout {
 
   int64_t offset(const std::string& name) const {
     auto found = offsets_.find(name);
-    SNUG_CHECK(found != offsets_.end(), "no phase before has the persistent buffer " + name);
+    SNUG_CHECK(found != offsets_.end(), "no phase has the persistent buffer " + name);
     return found->second;
   }
   int64_t end(Home home) const { return end_[static_cast<size_t>(home)]; }
@@ -209,12 +214,23 @@ const PhasePlan& Plan::largest_phase() const {
   });
 }
 
-PhasePlan plan_phase(const Plan& plan, Program program, const Device& device) {
-  std::vector<const Program*> programs;
+std::vector<PhasePlan> plan_phases(const Plan& plan, std::vector<Program> programs, const Device& device) {
+  std::vector<const Program*> known;
   for (const PhasePlan& phase : plan.phases) {
-    programs.push_back(&phase.program);
+    known.push_back(&phase.program);
   }
-  return place(lower(std::move(program), device), PersistentLayout(programs));
+  std::vector<const Program*> further;
+  for (Program& program : programs) {
+    program = lower(std::move(program), device);
+    further.push_back(&program);
+  }
+  PersistentLayout persistent(known);
+  persistent.add(further);
+  std::vector<PhasePlan> phases;
+  for (const Program& program : programs) {
+    phases.push_back(place(program, persistent));
+  }
+  return phases;
 }
 
 void insert_phase(Plan& plan, PhasePlan phase, std::string_view before) {

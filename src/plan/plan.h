@@ -76,8 +76,9 @@ struct Plan {
   const PhasePlan& largest_phase() const;
 };
 
-// One more phase of `plan`, whose persistent buffers it shares; it may have no others.
-PhasePlan plan_phase(const Plan& plan, Program program, const Device& device);
+// Further phases of `plan`, whose persistent buffers they share. Others that they have persist from one of
+// them to the next, and give way when another phase runs.
+std::vector<PhasePlan> plan_phases(const Plan& plan, std::vector<Program> programs, const Device& device);
 // Behind all others if none is called `before`.
 void insert_phase(Plan& plan, PhasePlan phase, std::string_view before);
 

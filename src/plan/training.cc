@@ -10,29 +10,23 @@
 namespace snug {
 namespace {
 
-Plan plan_phases(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits) {
-  auto limits_of = [&](const Recipe& one) { return limits ? limits(one) : recipe_limits(one, spec); };
-  RunLimits batches = limits_of(recipe);
-  bool is_open = batches.evaluate && !recipe.training.per_device_eval_batch_size;
-  if (!is_open) {
-    Plan plan = make_plan(compile_training(recipe, spec, batches), device, memory_limit(recipe, device));
-    plan.step = batches.step;
-    plan.evaluated_sequences = batches.evaluate ? recipe.training.per_device_eval_batch_size : std::nullopt;
-    return plan;
-  }
-  RunLimits without_evaluation{.train = batches.train, .step = batches.step};
-  Plan plan =
-      make_plan(compile_training(recipe, spec, without_evaluation), device, memory_limit(recipe, device));
-  plan.step = batches.step;
+// What an evaluation meets at most, where so many sequences bound its batches.
+BatchLimits evaluated_batch(const Recipe& recipe, int64_t sequences, const LimitsOf& limits_of) {
+  Recipe sized = recipe;
+  sized.training.per_device_eval_batch_size = sequences;
+  return limits_of(sized).evaluate.value();
+}
+
+// Adds the evaluation with the largest batches that do not raise the peak.
+void add_largest_evaluation(Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                            const LimitsOf& limits_of) {
   std::optional<PhasePlan> chosen;
   for (int64_t sequences = 1; sequences <= kMostEvaluationSequences; sequences *= 2) {
-    Recipe sized = recipe;
-    sized.training.per_device_eval_batch_size = sequences;
-    BatchLimits batch = limits_of(sized).evaluate.value();
+    BatchLimits batch = evaluated_batch(recipe, sequences, limits_of);
     if (chosen && batch.tokens + batch.source_tokens > kMostEvaluationTokens) {
       break;
     }
-    PhasePlan phase = plan_phase(plan, compile_evaluation(recipe, spec, batch), device);
+    PhasePlan phase = std::move(plan_phases(plan, {compile_evaluation(recipe, spec, batch)}, device).front());
     if (chosen && phase.device().peak_bytes > plan.device_bytes()) {
       break;
     }
@@ -40,6 +34,30 @@ Plan plan_phases(const Recipe& recipe, const ModelSpec& spec, const Device& devi
     plan.evaluated_sequences = sequences;
   }
   insert_phase(plan, std::move(*chosen), kSavePhase);
+}
+
+Plan plan_all_phases(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                     const LimitsOf& limits) {
+  LimitsOf limits_of = limits ? limits : [&](const Recipe& one) { return recipe_limits(one, spec); };
+  RunLimits batches = limits_of(recipe);
+  bool evaluates = batches.evaluate.has_value();
+  bool is_open = evaluates && !recipe.training.per_device_eval_batch_size;
+  if (is_open) {
+    batches.evaluate.reset();
+  }
+  Plan plan = make_plan(compile_training(recipe, spec, batches), device, memory_limit(recipe, device));
+  plan.step = batches.step;
+  if (is_open) {
+    add_largest_evaluation(plan, recipe, spec, device, limits_of);
+  } else if (evaluates) {
+    plan.evaluated_sequences = recipe.training.per_device_eval_batch_size;
+  }
+  if (evaluates && recipe.training.eval_max_new_tokens > 0) {
+    BatchLimits longest = evaluated_batch(recipe, 1, limits_of);
+    for (PhasePlan& phase : plan_phases(plan, compile_answers(recipe, spec, longest), device)) {
+      insert_phase(plan, std::move(phase), kSavePhase);
+    }
+  }
   return plan;
 }
 
@@ -51,7 +69,7 @@ std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device) 
 
 Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                    const LimitsOf& limits) {
-  Plan plan = plan_phases(recipe, spec, device, limits);
+  Plan plan = plan_all_phases(recipe, spec, device, limits);
   plan_saving(plan, recipe, device);
   return plan;
 }

@@ -17,6 +17,7 @@ std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device);
 
 // For the batches that `limits` tell, else for any that the recipe allows. Evaluation is a phase where the
 // run evaluates; its batches, if the recipe leaves them open, are the largest that do not raise the peak.
+// Where evaluations generate answers, the phases of that come behind it.
 Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                    const LimitsOf& limits = {});
 

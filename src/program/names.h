@@ -37,6 +37,7 @@ inline constexpr const char* kRoundingRandom = "rounding_random";  // seed, step
 inline constexpr const char* kClock = "step.clock";
 inline constexpr const char* kHistory = "step.history";
 inline constexpr const char* kLossSum = "metrics.loss_sum";
+inline constexpr const char* kHits = "metrics.hits";  // targets that an evaluated model would have chosen
 inline constexpr const char* kGradientNorm = "metrics.gradient_norm";
 
 // Generation: the cache row of each new token, {0, tokens in the cache}, the row of each sequence's last

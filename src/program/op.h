@@ -39,7 +39,7 @@ enum class OpKind : uint8_t {
   gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F]
   add,                        // a, b -> a + b
   dropout,                    // x[T,C], random[3] = seed, step, first token -> y[T,C] (= or +=)
-  loss_head,                  // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=
+  loss_head,                  // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, hits[1]? +=
   loss_head_gradient,         // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, dx[T,D], dW[V,D]? +=
   select_rows,                // x[T,D], rows[S] -> y[S,D]
   cache_write,                // x[T,C], slots[T] -> cache[.,Cc]: row slots[t] = columns of x[t]

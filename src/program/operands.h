@@ -19,12 +19,14 @@ struct AttentionBackwardOutput {
 struct HeadNormBackwardInput {
   enum : size_t { x, wq, wk, dy };
 };
-// Of loss_head and its gradient.
+// Of loss_head and its gradient. loss_head counts the targets that greedy decoding would choose, if it is
+// to: those that are the first of the largest logits of their row.
 struct LossHeadInput {
   enum : size_t { x, w, targets, scale };
 };
 struct LossHeadOutput {
   enum : size_t { loss_sum, dx, dw };
+  enum : size_t { hits = 1 };
 };
 struct CloseStepInput {
   enum : size_t { learning_rates, norm };

@@ -198,6 +198,12 @@ RecipeKey bool_key(std::string_view name, Field field, std::string_view help) {
 }
 
 template <typename Field>
+RecipeKey optional_bool_key(std::string_view name, Field field, std::string_view help) {
+  return left_open({.name = name, .allowed = "true or false", .help = help}, Absent::automatic, field,
+                   read_bool);
+}
+
+template <typename Field>
 RecipeKey path_key(std::string_view name, std::string allowed, Field field, std::string_view help) {
   RecipeKey key{.name = name, .allowed = std::move(allowed), .help = help};
   key.read = [=](const YamlNode& node, Recipe& recipe) { return read_text(node, field(recipe)); };

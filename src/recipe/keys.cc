@@ -253,6 +253,60 @@ RecipeKey optimizer_key() {
   return key;
 }
 
+void add_evaluation_and_saving(std::vector<RecipeKey>& keys) {
+  keys.push_back(integer_key(
+      "training.eval_steps", {0, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.eval_steps; },
+      "Steps between evaluations; 0 to evaluate at the end only."));
+  keys.push_back(integer_key(
+      "training.eval_max_new_tokens", {0, kMaxTokens},
+      [](auto& recipe) -> auto& { return recipe.training.eval_max_new_tokens; },
+      "Evaluations also generate the last answer of their rows, greedily and with so many tokens at most. "
+      "eval_exact_match is how many are the data's, white space around them aside. 0: they do not."));
+  keys.push_back(integer_key(
+      "training.eval_generated_rows", {1, kMaxSteps},
+      [](auto& recipe) -> auto& { return recipe.training.eval_generated_rows; },
+      "For how many rows of each set, from its start, answers are generated."));
+  keys.push_back(choice_key(
+      "training.save_strategy", kSaveStrategies,
+      [](auto& recipe) -> auto& { return recipe.training.save_strategy; },
+      "When a checkpoint is written, from which `--resume` goes on: every save_steps steps, after each "
+      "epoch, "
+      "when an evaluation is the best so far, or every save_minutes minutes; with steps, epoch and minutes "
+      "also at the end. `no`: only when the run is stopped."));
+  keys.push_back(integer_key(
+      "training.save_steps", {1, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.save_steps; },
+      "Steps between checkpoints, with save_strategy steps."));
+  keys.push_back(number_key(
+      "training.save_minutes", kAboveZero, [](auto& recipe) -> auto& { return recipe.training.save_minutes; },
+      "10", "Minutes between checkpoints, with save_strategy minutes."));
+  keys.push_back(integer_key(
+      "training.save_total_limit", {1, kMaxSteps},
+      [](auto& recipe) -> auto& { return recipe.training.save_total_limit; },
+      "Checkpoints that are kept: the newest, and beside them the best one where it is asked for. Their disk "
+      "space is asked for before the first step."));
+  keys.push_back(bool_key(
+      "training.load_best_model_at_end",
+      [](auto& recipe) -> auto& { return recipe.training.load_best_model_at_end; },
+      "The result is the checkpoint whose evaluation was the best, instead of the last step's."));
+  keys.push_back(path_key(
+      "training.metric_for_best_model",
+      "eval_loss, eval_token_accuracy or eval_exact_match; of a set of data.eval_file, eval_NAME_loss and so "
+      "on",
+      [](auto& recipe) -> auto& { return recipe.training.metric_for_best_model; },
+      "What says which evaluation is the best."));
+  keys.push_back(optional_bool_key(
+      "training.greater_is_better", [](auto& recipe) -> auto& { return recipe.training.greater_is_better; },
+      "Whether more of it is better. `auto`: not of a loss, and of anything else."));
+  keys.push_back(integer_key(
+      "training.early_stopping_patience", {0, kMaxSteps},
+      [](auto& recipe) -> auto& { return recipe.training.early_stopping_patience; },
+      "End the run after so many evaluations in a row that are no better than the best before; 0: never."));
+  keys.push_back(number_key(
+      "training.early_stopping_threshold", kAtLeastZero,
+      [](auto& recipe) -> auto& { return recipe.training.early_stopping_threshold; }, "0.001",
+      "By how much an evaluation must be better to count as such, for early stopping."));
+}
+
 void add_training(std::vector<RecipeKey>& keys) {
   add_training_length(keys);
   keys.push_back(number_key(
@@ -302,46 +356,7 @@ void add_training(std::vector<RecipeKey>& keys) {
   keys.push_back(bool_key(
       "training.group_by_length", [](auto& recipe) -> auto& { return recipe.training.group_by_length; },
       "Put sequences of about the same length into a step."));
-  keys.push_back(integer_key(
-      "training.eval_steps", {0, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.eval_steps; },
-      "Steps between evaluations; 0 to evaluate at the end only."));
-  keys.push_back(choice_key(
-      "training.save_strategy", kSaveStrategies,
-      [](auto& recipe) -> auto& { return recipe.training.save_strategy; },
-      "When a checkpoint is written, from which `--resume` goes on: every save_steps steps, after each "
-      "epoch, "
-      "when an evaluation is the best so far, or every save_minutes minutes; with steps, epoch and minutes "
-      "also at the end. `no`: only when the run is stopped."));
-  keys.push_back(integer_key(
-      "training.save_steps", {1, kMaxSteps}, [](auto& recipe) -> auto& { return recipe.training.save_steps; },
-      "Steps between checkpoints, with save_strategy steps."));
-  keys.push_back(number_key(
-      "training.save_minutes", kAboveZero, [](auto& recipe) -> auto& { return recipe.training.save_minutes; },
-      "10", "Minutes between checkpoints, with save_strategy minutes."));
-  keys.push_back(integer_key(
-      "training.save_total_limit", {1, kMaxSteps},
-      [](auto& recipe) -> auto& { return recipe.training.save_total_limit; },
-      "Checkpoints that are kept: the newest, and beside them the best one where it is asked for. Their disk "
-      "space is asked for before the first step."));
-  keys.push_back(bool_key(
-      "training.load_best_model_at_end",
-      [](auto& recipe) -> auto& { return recipe.training.load_best_model_at_end; },
-      "The result is the checkpoint whose evaluation was the best, instead of the last step's."));
-  keys.push_back(path_key(
-      "training.metric_for_best_model", "eval_loss, or eval_NAME_loss of a set of data.eval_file",
-      [](auto& recipe) -> auto& { return recipe.training.metric_for_best_model; },
-      "What says which evaluation is the best."));
-  keys.push_back(bool_key(
-      "training.greater_is_better", [](auto& recipe) -> auto& { return recipe.training.greater_is_better; },
-      "Whether more of it is better."));
-  keys.push_back(integer_key(
-      "training.early_stopping_patience", {0, kMaxSteps},
-      [](auto& recipe) -> auto& { return recipe.training.early_stopping_patience; },
-      "End the run after so many evaluations in a row that are no better than the best before; 0: never."));
-  keys.push_back(number_key(
-      "training.early_stopping_threshold", kAtLeastZero,
-      [](auto& recipe) -> auto& { return recipe.training.early_stopping_threshold; }, "0.001",
-      "By how much an evaluation must be better to count as such, for early stopping."));
+  add_evaluation_and_saving(keys);
   keys.push_back(choice_key(
       "training.optimizer_states", kOptimizerStates,
       [](auto& recipe) -> auto& { return recipe.training.optimizer_states; },

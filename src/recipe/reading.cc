@@ -215,6 +215,10 @@ void check_together(const YamlSource& source, Reading& reading) {
          "training.load_best_model_at_end needs checkpoints, but training.save_strategy is no: write best");
   std::string metric_problem = find_metric_problem(recipe);
   refuse(!metric_problem.empty(), metric_problem);
+  refuse(
+      training.eval_max_new_tokens > 0 && !evaluates,
+      "training.eval_max_new_tokens is set, but there is nothing to evaluate with: write data.eval_file or "
+      "data.eval_split");
   refuse(training.early_stopping_patience > 0 && !evaluates,
          "training.early_stopping_patience is set, but there is nothing to evaluate with: write "
          "data.eval_file or data.eval_split");

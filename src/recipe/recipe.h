@@ -140,17 +140,19 @@ struct TrainingSection {
   double adam_epsilon = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
   int64_t seed = 42;
-  bool group_by_length = false;  // batches of sequences of about the same length
-  int64_t eval_steps = 0;        // 0: evaluate at the end only
+  bool group_by_length = false;      // batches of sequences of about the same length
+  int64_t eval_steps = 0;            // 0: evaluate at the end only
+  int64_t eval_max_new_tokens = 0;   // of an answer that an evaluation generates; 0: it generates none
+  int64_t eval_generated_rows = 64;  // of each set, from its start
   SaveStrategy save_strategy = SaveStrategy::steps;
   int64_t save_steps = 500;
   double save_minutes = 30;
   int64_t save_total_limit = 2;         // checkpoints kept, the newest ones and the best
   bool load_best_model_at_end = false;  // the result is that of the best evaluation
   std::string metric_for_best_model = "eval_loss";
-  bool greater_is_better = false;
-  int64_t early_stopping_patience = 0;  // evaluations in a row that are no better; 0: no limit
-  double early_stopping_threshold = 0;  // what counts as better
+  std::optional<bool> greater_is_better;  // absent: auto, as the metric has it
+  int64_t early_stopping_patience = 0;    // evaluations in a row that are no better; 0: no limit
+  double early_stopping_threshold = 0;    // what counts as better
   OptimizerStates optimizer_states = OptimizerStates::fp32;
 };
 

@@ -15,6 +15,17 @@
 namespace snug {
 namespace {
 
+// What was right, of a set or of all of them.
+template <typename Metrics>
+std::string shares(const Metrics& metrics) {
+  std::string text = fmt::format(", {:.1f}% right", 100 * metrics.token_accuracy());
+  if (metrics.answers > 0) {
+    text += fmt::format(", {} of {} answers exact", format_count(metrics.exact_answers),
+                        format_count(metrics.answers));
+  }
+  return text;
+}
+
 constexpr size_t kCurvePoints = 2000;
 constexpr size_t kCurveColumns = 60;
 constexpr size_t kCurveMargin = 12;
@@ -98,10 +109,10 @@ void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
     return;
   }
   line_.clear();
-  std::string text = fmt::format("  {} step {}: loss {:.4f} over {} targets", style_.bold("evaluation"),
-                                 metrics.step, metrics.loss, format_count(metrics.targets));
+  std::string text = fmt::format("  {} step {}: loss {:.4f} over {} targets{}", style_.bold("evaluation"),
+                                 metrics.step, metrics.loss, format_count(metrics.targets), shares(metrics));
   for (const SetMetrics& set : metrics.sets) {
-    text += fmt::format("; {} {:.4f}", printable(set.name), set.loss);
+    text += fmt::format("; {} {:.4f}{}", printable(set.name), set.loss, shares(set));
   }
   say(fit_lines(text + "\n", Style::for_stdout()));
 }
@@ -134,7 +145,8 @@ std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEsti
   }
   text += fmt::format("  loss   {:.4f} → {:.4f}", summary.first_loss, summary.last_loss);
   if (!summary.evaluations.empty()) {
-    text += fmt::format(", evaluation {:.4f}", summary.evaluations.back().loss);
+    const EvaluationMetrics& last = summary.evaluations.back();
+    text += fmt::format(", evaluation {:.4f}{}", last.loss, shares(last));
   }
   text += fmt::format("\n  memory {} planned, {} allocated, {} used\n", format_count(summary.planned_bytes),
                       format_count(summary.allocated_bytes), format_count(summary.peak_used_bytes));

@@ -50,14 +50,9 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingO
   return all;
 }
 
-// Not one of them means anything then, and the likeliest would be any.
-void require_finite(std::span<const float> logits, int64_t position) {
-  if (!std::all_of(logits.begin(), logits.end(), [](float value) { return std::isfinite(value); })) {
-    throw bad_input(fmt::format(
-        "the model's logits behind position {} are not finite: its weights or the adapter's hold NaN "
-        "or infinity, or its values exceed the dtype (try --dtype fp32)",
-        position));
-  }
+// If not, none of them means anything, and the likeliest would be any.
+bool all_finite(std::span<const float> logits) {
+  return std::all_of(logits.begin(), logits.end(), [](float value) { return std::isfinite(value); });
 }
 
 }  // namespace
@@ -141,7 +136,15 @@ std::vector<int32_t> generate(Executor& executor, const Prompt& prompt, const Sa
   Decoding decoding(executor, prompt.source);
   std::vector<float> logits = decoding.step(prompt.tokens);
   while (static_cast<int64_t>(made.size()) < options.max_new_tokens) {
-    require_finite(logits, static_cast<int64_t>(prompt.tokens.size() + made.size()));
+    if (!all_finite(logits)) {
+      if (options.ends_if_not_finite) {
+        break;
+      }
+      throw bad_input(fmt::format(
+          "the model's logits behind position {} are not finite: its weights or the adapter's hold NaN "
+          "or infinity, or its values exceed the dtype (try --dtype fp32)",
+          prompt.tokens.size() + made.size()));
+    }
     int32_t next = sample(logits, options, rng);
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), next) != options.stop_ids.end()) {
       break;

@@ -18,6 +18,7 @@ struct SamplingOptions {
   double top_p = 1;
   uint64_t seed = 0;
   std::vector<int32_t> stop_ids;
+  bool ends_if_not_finite = false;  // logits that are not finite end the text; else they are an error
 };
 
 // One token drawn from logits; `temperature` 0 takes the largest.

@@ -17,7 +17,7 @@ namespace {
 
 // What a run does beside its steps, and where its files are: what they hold is compared by fingerprints. More
 // steps or epochs may be added, and a run that is cut shorter ends earlier.
-constexpr std::array<std::string_view, 20> kFree = {
+constexpr std::array<std::string_view, 22> kFree = {
     "output_dir",
     "model.path",
     "data.train_file",
@@ -26,6 +26,8 @@ constexpr std::array<std::string_view, 20> kFree = {
     "training.num_train_epochs",
     "training.max_steps",
     "training.eval_steps",
+    "training.eval_max_new_tokens",
+    "training.eval_generated_rows",
     "training.per_device_eval_batch_size",
     "training.save_strategy",
     "training.save_steps",

@@ -22,15 +22,25 @@ namespace {
 
 constexpr int64_t kSmallFileBytes = 4 << 10;
 
+// Of a set or of all of them.
+template <typename Metrics>
+void add_measures(Json& json, const std::string& prefix, const Metrics& metrics) {
+  json[prefix + "loss"] = metrics.loss;
+  json[prefix + "perplexity"] = std::exp(metrics.loss);
+  json[prefix + "token_accuracy"] = metrics.token_accuracy();
+  json[prefix + "targets"] = metrics.targets;
+  if (metrics.answers > 0) {
+    json[prefix + "exact_match"] = metrics.exact_match();
+    json[prefix + "answers"] = metrics.answers;
+  }
+}
+
 // With the names that Hugging Face's Trainer gives them, but for the step.
 Json evaluation_json(const EvaluationMetrics& row) {
-  Json json = {{"step", row.step},
-               {"eval_loss", row.loss},
-               {"eval_perplexity", std::exp(row.loss)},
-               {"eval_targets", row.targets}};
+  Json json = {{"step", row.step}};
+  add_measures(json, "eval_", row);
   for (const SetMetrics& set : row.sets) {
-    json[fmt::format("eval_{}_loss", set.name)] = set.loss;
-    json[fmt::format("eval_{}_targets", set.name)] = set.targets;
+    add_measures(json, fmt::format("eval_{}_", set.name), set);
   }
   return json;
 }

@@ -6,15 +6,41 @@
 #include "base/error.h"
 
 namespace snug {
+namespace {
+
+// Of a set or of all of them.
+template <typename Metrics>
+Json measures_to_json(const Metrics& metrics) {
+  return {{"loss", metrics.loss},
+          {"targets", metrics.targets},
+          {"hits", metrics.hits},
+          {"answers", metrics.answers},
+          {"exact_answers", metrics.exact_answers}};
+}
+
+template <typename Metrics>
+void measures_from_json(const Json& json, Metrics& metrics) {
+  json.at("loss").get_to(metrics.loss);
+  json.at("targets").get_to(metrics.targets);
+  // Checkpoints of earlier versions have no more.
+  metrics.hits = json.value("hits", int64_t{0});
+  metrics.answers = json.value("answers", int64_t{0});
+  metrics.exact_answers = json.value("exact_answers", int64_t{0});
+}
+
+}  // namespace
 
 Json progress_to_json(const RunProgress& progress) {
   Json evaluations = Json::array();
   for (const EvaluationMetrics& row : progress.evaluations) {
     Json sets = Json::array();
     for (const SetMetrics& set : row.sets) {
-      sets.push_back({{"name", set.name}, {"loss", set.loss}, {"targets", set.targets}});
+      sets.push_back(measures_to_json(set));
+      sets.back()["name"] = set.name;
     }
-    evaluations.push_back({{"step", row.step}, {"loss", row.loss}, {"targets", row.targets}, {"sets", sets}});
+    Json& evaluation = evaluations.emplace_back(measures_to_json(row));
+    evaluation["step"] = row.step;
+    evaluation["sets"] = sets;
   }
   const WatchMemory& watch = progress.watch;
   Json best;
@@ -50,11 +76,11 @@ RunProgress progress_from_json(const Json& json, const std::string& source) {
     json.at("first_loss").get_to(progress.first_loss);
     json.at("last_loss").get_to(progress.last_loss);
     for (const Json& row : json.at("evaluations")) {
-      EvaluationMetrics evaluation{
-          .step = row.at("step"), .loss = row.at("loss"), .targets = row.at("targets")};
+      EvaluationMetrics evaluation{.step = row.at("step")};
+      measures_from_json(row, evaluation);
       for (const Json& set : row.at("sets")) {
-        evaluation.sets.push_back(
-            {.name = set.at("name"), .loss = set.at("loss"), .targets = set.at("targets")});
+        evaluation.sets.push_back({.name = set.at("name")});
+        measures_from_json(set, evaluation.sets.back());
       }
       progress.evaluations.push_back(std::move(evaluation));
     }

@@ -11,19 +11,35 @@
 
 namespace snug {
 
+constexpr double share_of(int64_t part, int64_t all) {
+  return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
+}
+
 // Of one named set.
 struct SetMetrics {
   std::string name;
   double loss = 0;
   int64_t targets = 0;
+  int64_t hits = 0;           // targets that the model found most likely
+  int64_t answers = 0;        // that were generated
+  int64_t exact_answers = 0;  // those that are the data's
+
+  double token_accuracy() const { return share_of(hits, targets); }
+  double exact_match() const { return share_of(exact_answers, answers); }
 };
 
 struct EvaluationMetrics {
   int64_t step = 0;
   double loss = 0;
   int64_t targets = 0;
+  int64_t hits = 0;
+  int64_t answers = 0;
+  int64_t exact_answers = 0;
   std::vector<SetMetrics> sets = {};
   bool complete = true;  // false: it was broken off
+
+  double token_accuracy() const { return share_of(hits, targets); }
+  double exact_match() const { return share_of(exact_answers, answers); }
 };
 
 // What the watch over the losses remembers (train/loss_watch.h).

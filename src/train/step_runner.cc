@@ -160,6 +160,8 @@ EvaluationMetrics StepRunner::evaluate(const Dataset& dataset, const BatchLimits
   EpochPieces rows = make_epoch(dataset, {.shuffle = false}, 0);
   std::vector<int64_t> ends = cut_pieces(dataset, rows, 0, rows.size(), most);
   EvaluationMetrics metrics;
+  double hits = 0;
+  executor_.write_values<double>(kEvaluatePhase, kHits, std::span(&hits, 1));
   Backend& backend = executor_.backend();
   std::optional<uint64_t> mark_before;
   int64_t begin = 0;
@@ -176,6 +178,8 @@ EvaluationMetrics StepRunner::evaluate(const Dataset& dataset, const BatchLimits
     metrics.complete = !goes_on || goes_on(static_cast<int64_t>(i) + 1, std::ssize(ends));
   }
   metrics.loss = loss_sum_and_reset() / static_cast<double>(std::max<int64_t>(metrics.targets, 1));
+  executor_.read(kEvaluatePhase, kHits, std::as_writable_bytes(std::span(&hits, 1)));
+  metrics.hits = static_cast<int64_t>(hits);
   return metrics;
 }
 

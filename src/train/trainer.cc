@@ -16,6 +16,7 @@
 #include "plan/training.h"
 #include "recipe/scheduler_kwargs.h"
 #include "train/adapter_files.h"
+#include "train/answers.h"
 #include "train/best_evaluation.h"
 #include "train/checkpoint.h"
 #include "train/first_loss.h"
@@ -45,7 +46,11 @@ class Trainer {
         runner_(executor_, recipe_.training),
         watch_(inputs.model.spec.vocabulary, runner_.scales_loss()),
         batches_(inputs.data.train,
-                 training_batches(recipe_, inputs.data.train, planned_batch(plan, kTrainPhase))) {}
+                 training_batches(recipe_, inputs.data.train, planned_batch(plan, kTrainPhase))) {
+    if (evaluates() && recipe_.training.eval_max_new_tokens > 0) {
+      answers_.emplace(executor_, inputs.model.folder, recipe_.training.eval_max_new_tokens);
+    }
+  }
 
   TrainSummary run() {
     summary_.total_steps = batches_.total_steps();
@@ -336,13 +341,19 @@ class Trainer {
         observer_.on_progress({"evaluating", done, total});
         return !observer_.should_stop();
       });
+      if (answers_ && one.complete) {
+        generate_answers(dataset, one);
+      }
       all.complete = all.complete && one.complete;
       if (is_own) {
         all.targets += one.targets;
+        all.hits += one.hits;
+        all.answers += one.answers;
+        all.exact_answers += one.exact_answers;
         loss_sum += one.loss * static_cast<double>(one.targets);
       }
       if (!name.empty()) {
-        all.sets.push_back({name, one.loss, one.targets});
+        all.sets.push_back({name, one.loss, one.targets, one.hits, one.answers, one.exact_answers});
       }
     };
     const RunData& data = inputs_.data;
@@ -357,6 +368,17 @@ class Trainer {
     }
     all.loss = loss_sum / static_cast<double>(std::max<int64_t>(all.targets, 1));
     return all;
+  }
+
+  void generate_answers(const Dataset& dataset, EvaluationMetrics& metrics) {
+    AnswerCounts counts = answers_->count_exact(questions_of(dataset, recipe_.training.eval_generated_rows),
+                                                [&](int64_t done, int64_t total) {
+                                                  observer_.on_progress({"answering", done, total});
+                                                  return !observer_.should_stop();
+                                                });
+    metrics.answers = counts.answers;
+    metrics.exact_answers = counts.exact;
+    metrics.complete = counts.complete;
   }
 
   bool has_lost_patience() const { return snug::has_lost_patience(recipe_.training, summary_); }
@@ -413,6 +435,7 @@ class Trainer {
   StepRunner runner_;
   LossWatch watch_;
   BatchSequence batches_;
+  std::optional<Answers> answers_;  // of a run that generates some where it evaluates
   TrainSummary summary_;
   std::vector<StepMetrics> waiting_;     // for their results
   std::optional<uint64_t> step_before_;  // a mark

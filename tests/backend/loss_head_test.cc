@@ -115,6 +115,65 @@ TEST_P(LossHeadTest, LossIsTheUnscaledSum) {
   expect_close(runner.get("loss"), std::vector<double>{2 * expected().loss}, logit_error());
 }
 
+// Every other target is the one with the largest logit, in double, and the others are not.
+TEST_P(LossHeadTest, CountsTheTargetsWithTheLargestLogit) {
+  std::vector<float> inputs = x();
+  std::vector<float> weights = w();
+  std::vector<int64_t> ids = targets();
+  int64_t hits = 0;
+  for (size_t t = 0; t < ids.size(); ++t) {
+    if (ids[t] < 0) {
+      continue;
+    }
+    std::vector<double> logits(kVocabulary);
+    for (size_t v = 0; v < kVocabulary; ++v) {
+      for (size_t d = 0; d < kWidth; ++d) {
+        logits[v] +=
+            static_cast<double>(inputs[t * kWidth + d]) * static_cast<double>(weights[v * kWidth + d]);
+      }
+    }
+    auto largest = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    bool is_hit = t % 2 == 0;
+    ids[t] = is_hit ? largest : (largest + 1) % kVocabulary;
+    hits += is_hit ? 1 : 0;
+  }
+  Builder builder("loss");
+  Ids buffers = add_inputs(builder);
+  BufferId counted = builder.persistent("hits", DType::f64, {fixed(1)}, Role::batch);
+  builder
+      .append(OpKind::loss_head, "loss", buffers.inputs, {buffers.loss, counted},
+              LossAttributes{GetParam().chunk})
+      .accumulates = 2;
+  OpRunner runner(builder.finish());
+  set_inputs(runner);
+  runner.set_ints("targets", ids);
+  runner.set_double("hits", 3);
+  runner.run(at_tokens(GetParam().tokens));
+  EXPECT_EQ(runner.get_double("hits"), static_cast<double>(3 + hits));
+}
+
+// Of equal logits greedy decoding takes the first, and so a model that says nothing is not always right.
+TEST(LossHead, OfEqualLogitsTheFirstCounts) {
+  Builder builder("loss");
+  BufferId x = builder.input("x", DType::f32, {fixed(3), fixed(2)});
+  BufferId w = builder.weight("w", DType::f32, {fixed(4), fixed(2)}, {});
+  BufferId targets = builder.input("targets", DType::i32, {fixed(3)});
+  BufferId scale = builder.input("scale", DType::f32, {fixed(1)});
+  BufferId loss = builder.persistent("loss", DType::f64, {fixed(1)}, Role::batch);
+  BufferId hits = builder.persistent("hits", DType::f64, {fixed(1)}, Role::batch);
+  builder.append(OpKind::loss_head, "loss", {x, w, targets, scale}, {loss, hits}, LossAttributes{2})
+      .accumulates = 3;
+  OpRunner runner(builder.finish());
+  runner.set("x", {1, 2, 1, 2, 1, 2});
+  runner.set("w", {0, 1, 1, 1, 1, 1, 0, 0});  // logits 2, 3, 3, 0
+  runner.set("scale", {1});
+  runner.set_ints("targets", {1, 2, 0});
+  runner.set_double("loss", 0);
+  runner.set_double("hits", 0);
+  runner.run({});
+  EXPECT_EQ(runner.get_double("hits"), 1);
+}
+
 TEST_P(LossHeadTest, GradientOfInputAndWeight) {
   auto [count, chunk, ignored, activation, weight] = GetParam();
   for (bool accumulate : {false, true}) {

@@ -114,7 +114,11 @@ std::string experiment_name(const testing::TestParamInfo<Experiment>& given) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Experiments, Killed,
-                         testing::Values(Experiment{"lora_bf16_dropout", 2, {"lora.lora_dropout=0.1"}},
+                         testing::Values(Experiment{"lora_bf16_dropout_answers",
+                                                    2,
+                                                    {"lora.lora_dropout=0.1",
+                                                     "training.eval_max_new_tokens=8",
+                                                     "training.eval_generated_rows=4"}},
                                          Experiment{"full_fp32_packed",
                                                     2,
                                                     {"lora=null", "model.dtype=fp32", "data.packing=true",

@@ -1,4 +1,6 @@
 // Products, LoRA, the loss head and the optimizer, against the CPU, per dtype and at odd sizes.
+#include <array>
+
 #include "cuda/on_both.h"
 
 namespace snug {
@@ -137,6 +139,42 @@ INSTANTIATE_TEST_SUITE_P(
                     LoraCase{129, 32, {16, 16, 16, 16, 16}, DType::bf16},
                     LoraCase{33, 256, {128, 72}, DType::bf16}, LoraCase{40, 16, {64, 32}, DType::f32}));
 
+// Logits that are equal, and targets before, among and behind the first of them.
+TEST_P(CudaProducts, LossHeadCountsTheFirstOfTheLargestLogits) {
+  int64_t vocabulary = out();
+  Builder builder("loss");
+  BufferId x = builder.input("x", dtype(), dims(in()));
+  BufferId w = builder.weight("w", dtype(), {fixed(vocabulary), fixed(in())}, {});
+  BufferId targets = builder.input("targets", DType::i32, {tokens(rows() + 1)});
+  BufferId scale = builder.input("scale", DType::f32, {fixed(1)});
+  BufferId loss = builder.persistent("loss", DType::f64, {fixed(1)}, Role::batch);
+  BufferId hits = builder.persistent("hits", DType::f64, {fixed(1)}, Role::batch);
+  builder.append(OpKind::loss_head, "loss", {x, w, targets, scale}, {loss, hits}, LossAttributes{2})
+      .accumulates = 3;
+  OnBoth both(builder.finish());
+  both.set("x", std::vector<float>(static_cast<size_t>((rows() + 1) * in()), 1.0F));
+  std::vector<float> weights(static_cast<size_t>(vocabulary * in()), 0.0F);
+  int64_t first = vocabulary / 3;
+  for (int64_t row : {first, vocabulary / 2, vocabulary - 1}) {
+    weights[static_cast<size_t>(row * in())] = 1.0F;
+  }
+  both.set("w", weights);
+  std::vector<int64_t> ids;
+  int64_t expected = 7;
+  for (int64_t i = 0; i <= rows(); ++i) {
+    const std::array<int64_t, 4> choices = {first, vocabulary / 2, vocabulary - 1, 0};
+    ids.push_back(choices[static_cast<size_t>(i % 4)]);
+    expected += i < rows() && ids.back() == first ? 1 : 0;
+  }
+  both.set_ints("targets", ids);
+  both.set("scale", {1.0F});
+  both.set_double("loss", 0);
+  both.set_double("hits", 7);
+  both.run(at_tokens(rows()));
+  EXPECT_EQ(both.card_double("hits"), static_cast<double>(expected));
+  EXPECT_EQ(both.cpu_double("hits"), static_cast<double>(expected));
+}
+
 // `out` is the vocabulary here, `in` the model's width.
 TEST_P(CudaProducts, LossHeadAndItsGradient) {
   for (uint32_t accumulates : {0U, 5U}) {
@@ -150,8 +188,9 @@ TEST_P(CudaProducts, LossHeadAndItsGradient) {
     BufferId dx = builder.temporary("dx", dtype(), dims(in()));
     BufferId dw = builder.persistent("dw", DType::f32, {fixed(out()), fixed(in())}, Role::gradients);
     LossAttributes attributes{std::max<int64_t>(1, rows() / 3)};
-    builder.append(OpKind::loss_head, "eval", {x, w, targets, scale}, {eval_loss}, attributes).accumulates =
-        accumulates & 1U;
+    BufferId hits = builder.persistent("hits", DType::f64, {fixed(1)}, Role::batch);
+    builder.append(OpKind::loss_head, "eval", {x, w, targets, scale}, {eval_loss, hits}, attributes)
+        .accumulates = (accumulates & 1U) | 2U;
     builder.append(OpKind::loss_head_gradient, "loss", {x, w, targets, scale}, {loss, dx, dw}, attributes)
         .accumulates = accumulates;
     OnBoth both(builder.finish());
@@ -166,10 +205,12 @@ TEST_P(CudaProducts, LossHeadAndItsGradient) {
     both.set("scale", {0.125F});
     both.set_double("loss", 3.5);
     both.set_double("eval_loss", -2.5);
+    both.set_double("hits", 7);
     both.run(at_tokens(rows()));
     EXPECT_NEAR(both.card_double("loss"), both.cpu_double("loss"), 1e-5 * std::abs(both.cpu_double("loss")));
     EXPECT_NEAR(both.card_double("eval_loss"), both.cpu_double("eval_loss"),
                 1e-5 * std::abs(both.cpu_double("eval_loss")));
+    EXPECT_EQ(both.card_double("hits"), both.cpu_double("hits"));
     both.expect_close_norms("dx", 2 * norm_tolerance());
     both.expect_close_norms("dw", 2 * norm_tolerance());
   }

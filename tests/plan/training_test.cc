@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "program/names.h"
 #include "support/small_llama.h"
 
 namespace snug {
@@ -41,6 +42,30 @@ TEST(Evaluation, LeftOpenNeverRaisesThePeak) {
                   plan_training(recipe, small_llama(), backend).device_bytes() > open.device_bytes());
     }
   }
+}
+
+// Where nothing is generated, nothing is planned for it; and what is, shares the memory of training.
+TEST(Evaluation, AnswersArePlannedWhereTheyAreAskedFor) {
+  CpuBackend backend;
+  Recipe recipe = small_recipe();
+  Plan without = plan_training(recipe, small_llama(), backend);
+  recipe.training.eval_max_new_tokens = 4;
+  Plan with = plan_training(recipe, small_llama(), backend);
+  std::vector<std::string> names;
+  for (const PhasePlan& phase : with.phases) {
+    names.push_back(phase.name());
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"load", "train", "update", "evaluate", "generate", "save"}));
+  EXPECT_EQ(with.arena_bytes, without.arena_bytes);
+  const Program& generate = with.phase(kGeneratePhase).program;
+  int64_t cache_bytes = 0;
+  for (const Buffer& buffer : generate.buffers) {
+    cache_bytes += buffer.role == Role::kv_cache ? buffer.max_bytes() : 0;
+  }
+  // 3 layers, keys and values, 2 heads of 6; what follows the last token of an answer is not asked for.
+  EXPECT_EQ(cache_bytes, 3 * 2 * (2 * 6) * (20 + 4 - 1) * 4);
+  recipe.data.eval_file.clear();
+  EXPECT_EQ(plan_training(recipe, small_llama(), backend).phases.size(), 4U);
 }
 
 }  // namespace

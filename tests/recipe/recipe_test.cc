@@ -89,6 +89,8 @@ training:
   seed: 7
   group_by_length: false
   eval_steps: 50
+  eval_max_new_tokens: 32
+  eval_generated_rows: 16
   save_strategy: minutes
   save_steps: 70
   save_minutes: 2.5
@@ -158,13 +160,15 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.training.max_grad_norm, 0);
   EXPECT_EQ(recipe.training.seed, 7);
   EXPECT_EQ(recipe.training.eval_steps, 50);
+  EXPECT_EQ(recipe.training.eval_max_new_tokens, 32);
+  EXPECT_EQ(recipe.training.eval_generated_rows, 16);
   EXPECT_EQ(recipe.training.save_strategy, SaveStrategy::minutes);
   EXPECT_EQ(recipe.training.save_steps, 70);
   EXPECT_EQ(recipe.training.save_minutes, 2.5);
   EXPECT_EQ(recipe.training.save_total_limit, 3);
   EXPECT_TRUE(recipe.training.load_best_model_at_end);
   EXPECT_EQ(recipe.training.metric_for_best_model, "loss");
-  EXPECT_TRUE(recipe.training.greater_is_better);
+  EXPECT_EQ(recipe.training.greater_is_better, true);
   EXPECT_EQ(recipe.training.early_stopping_patience, 4);
   EXPECT_EQ(recipe.training.early_stopping_threshold, 0.25);
   EXPECT_EQ(recipe.training.optim, Optimizer::adafactor);

@@ -41,6 +41,19 @@ TEST(BestEvaluation, FollowsTheSetAndTheDirectionThatAreAskedFor) {
   EXPECT_EQ(see(training, {1, 2, 0.5}).best, (std::vector<bool>{true, false, true}));
 }
 
+TEST(BestEvaluation, CanBeTheMostAccurate) {
+  TrainingSection training;
+  training.metric_for_best_model = "eval_token_accuracy";  // and greater_is_better is left open
+  RunProgress progress;
+  std::vector<bool> best;
+  for (int64_t hits : {5, 7, 6, 8}) {
+    EvaluationMetrics row{.step = hits, .loss = static_cast<double>(hits), .targets = 10, .hits = hits};
+    best.push_back(note_evaluation(row, training, progress));
+  }
+  EXPECT_EQ(best, (std::vector<bool>{true, true, false, true}));
+  EXPECT_EQ(progress.best->value, 0.8);
+}
+
 TEST(BestEvaluation, PatienceEnds) {
   TrainingSection training;
   RunProgress progress;

@@ -71,6 +71,7 @@ Recipe random_recipe(Rng& rng, const std::filesystem::path& folder) {
     recipe.lora = LoraSection{.r = 1 + static_cast<int64_t>(rng.below(6)), .lora_dropout = 0.1};
     recipe.model.quantization = static_cast<Quantization>(rng.below(5));
   }
+  recipe.training.eval_max_new_tokens = static_cast<int64_t>(rng.below(4));
   return recipe;
 }
 
@@ -92,6 +93,12 @@ void run_all_phases(FixtureOn<WatchedBackend>& fixture, const std::filesystem::p
   fixture.runner.evaluate(make_dataset(examples), most);
   std::vector<Example> many(static_cast<size_t>(most.sequences), random_example({1, 2, vocabulary}, 3));
   fixture.runner.evaluate(make_dataset(many), most);
+  if (recipe.training.eval_max_new_tokens > 0) {
+    const Prompt prompt{std::vector<int32_t>(static_cast<size_t>(length), 1)};
+    SamplingOptions options;
+    options.max_new_tokens = recipe.training.eval_max_new_tokens;
+    generate(fixture.executor, prompt, options);
+  }
   Snapshot(fixture.executor).take();
   if (recipe.lora) {
     save_adapter(fixture.reader, recipe, fixture.spec, folder);

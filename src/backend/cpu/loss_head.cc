@@ -1,6 +1,7 @@
 // loss_head and loss_head_gradient: the output product, log-softmax and cross-entropy, a chunk of tokens at
 // a time. Only tokens with a target take part: their rows are gathered into full chunks first.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "backend/cpu/fast_math.h"
@@ -113,12 +114,19 @@ double exponential_sum(float* row, int64_t count, float largest) {
   return total;
 }
 
+struct RowLoss {
+  double loss = 0;
+  bool is_hit = false;  // the target is the first of the largest logits; not told with a gradient
+};
+
 // The loss of one row of logits: log-sum-exp minus the target's logit. kGradient leaves
 // (softmax - onehot) * scale in the row, which stays in the second-level cache meanwhile.
 template <bool kGradient>
-double row_loss(float* row, int64_t vocabulary, int32_t target, float scale) {
+RowLoss row_loss(float* row, int64_t vocabulary, int32_t target, float scale) {
   float largest = maximum(row, vocabulary);
   double target_logit = static_cast<double>(row[target]);
+  // As greedy decoding would choose: of equal logits the first.
+  bool is_hit = !kGradient && row[target] >= largest && std::find(row, row + target, largest) == row + target;
   double sum = exponential_sum<kGradient>(row, vocabulary, largest);
   if constexpr (kGradient) {
     auto factor = static_cast<float>(static_cast<double>(scale) / sum);
@@ -127,12 +135,18 @@ double row_loss(float* row, int64_t vocabulary, int32_t target, float scale) {
     }
     row[target] -= scale;
   }
-  return static_cast<double>(largest) + std::log(sum) - target_logit;
+  return {static_cast<double>(largest) + std::log(sum) - target_logit, is_hit};
 }
+
+// Of a chunk or of all of them.
+struct LossSum {
+  double loss = 0;
+  int64_t hits = 0;
+};
 
 // Logits and losses of the gathered rows; returns the sum of the losses, added up in token order.
 template <bool kGradient>
-double chunk_loss(const KernelCall& call, const Chunk& chunk) {
+LossSum chunk_loss(const KernelCall& call, const Chunk& chunk) {
   const Tensor& weight = call.inputs[In::w];
   const int32_t* targets = call.inputs[In::targets].as<int32_t>();
   int64_t vocabulary = weight.rows();
@@ -143,15 +157,20 @@ double chunk_loss(const KernelCall& call, const Chunk& chunk) {
   product.c = {chunk.logits, DType::f32, chunk.count, vocabulary, vocabulary};
   product.transpose_b = true;
   gemm(product, chunk.rest);
+  std::atomic<int64_t> hits{0};
   parallel_for(chunk.count, 1, [&](int64_t first, int64_t last) {
+    int64_t own_hits = 0;
     for (int64_t i = first; i < last; ++i) {
-      chunk.losses[i] =
+      RowLoss row =
           row_loss<kGradient>(chunk.logits + i * vocabulary, vocabulary, targets[chunk.tokens[i]], scale);
+      chunk.losses[i] = row.loss;
+      own_hits += row.is_hit ? 1 : 0;
     }
+    hits += own_hits;
   });
-  double sum = 0;
+  LossSum sum{.loss = 0, .hits = hits};
   for (int64_t i = 0; i < chunk.count; ++i) {
-    sum += chunk.losses[i];
+    sum.loss += chunk.losses[i];
   }
   return sum;
 }
@@ -187,20 +206,23 @@ void clear(const Tensor& tensor) {
   std::fill_n(tensor.as<std::byte>(), tensor.bytes(), std::byte{0});
 }
 
-// loss_sum = or += the sum of the losses of all tokens that have a target.
+// loss_sum = or += the sum of the losses of all tokens that have a target; hits += how many of them have the
+// largest logit of their row.
 template <bool kGradient>
 void run_chunks(const KernelCall& call) {
   const Tensor& x = call.inputs[In::x];
   int64_t capacity = chunk_rows(call.op, x.rows(), call.inputs[In::w].rows());
   Chunk chunk = take_chunk(call, capacity, kGradient);
   bool accumulate_weight = call.op.accumulates_output(Out::dw);
-  double sum = 0;
+  LossSum sum;
   for (int64_t token = 0; token < x.rows();) {
     token = gather(call, token, capacity, chunk);
     if (chunk.count == 0) {
       break;
     }
-    sum += chunk_loss<kGradient>(call, chunk);
+    LossSum more = chunk_loss<kGradient>(call, chunk);
+    sum.loss += more.loss;
+    sum.hits += more.hits;
     if (kGradient && call.has_output(Out::dx)) {
       write_input_gradient(call, chunk);
     }
@@ -213,7 +235,10 @@ void run_chunks(const KernelCall& call) {
     clear(call.outputs[Out::dw]);
   }
   double& loss = *call.outputs[Out::loss_sum].as<double>();
-  loss = call.op.accumulates_output(Out::loss_sum) ? loss + sum : sum;
+  loss = call.op.accumulates_output(Out::loss_sum) ? loss + sum.loss : sum.loss;
+  if (!kGradient && call.has_output(Out::hits)) {
+    *call.outputs[Out::hits].as<double>() += static_cast<double>(sum.hits);
+  }
 }
 
 }  // namespace

@@ -63,6 +63,9 @@ void run_chunks(const Queue& queue, const KernelCall& call, bool with_gradient) 
   Scratch scratch(call.workspace);
   chunk.logits = scratch.take<float>(capacity * chunk.stride);
   double* losses = scratch.take<double>(tokens);
+  if (!with_gradient && call.has_output(Out::hits)) {
+    chunk.hits = call.outputs[Out::hits].as<double>();
+  }
   for (int64_t first = 0; first < tokens; first += capacity) {
     chunk.rows = std::min(capacity, tokens - first);
     chunk.targets = call.inputs[In::targets].as<int32_t>() + first;

@@ -93,6 +93,15 @@ __global__ void loss_kernel(LogitsChunk chunk) {
   if (threadIdx.x == 0) {
     chunk.losses[blockIdx.x] = loss_of(softmax, row[target]);
   }
+  if (chunk.hits != nullptr && row[target] >= softmax.maximum) {  // the same in all threads
+    int is_earlier = 0;  // one of equal logits, which greedy decoding would choose
+    for (int64_t i = threadIdx.x; i < target; i += kThreads) {
+      is_earlier |= row[i] == softmax.maximum ? 1 : 0;
+    }
+    if (__syncthreads_or(is_earlier) == 0 && threadIdx.x == 0) {
+      atomicAdd(chunk.hits, 1.0);  // whole numbers: the same sum in any order
+    }
+  }
 }
 
 // The gradient takes the place of the logits from the row's start on. With a narrower dtype it never

@@ -16,6 +16,7 @@ struct LogitsChunk {
   int64_t stride = 0;                // a multiple of 4
   const int32_t* targets = nullptr;  // [rows]; negative: this row has none, its loss and gradient are 0
   double* losses = nullptr;          // [rows] =
+  double* hits = nullptr;  // [1] +=, if wanted: targets that are the first of the largest logits of their row
 };
 
 // losses = log-sum-exp minus the target's logit.
