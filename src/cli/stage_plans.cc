@@ -7,6 +7,7 @@
 
 #include "fit/choice.h"
 #include "plan/plan_json.h"
+#include "plan/saving.h"
 #include "recipe/keys.h"
 #include "recipe/stages.h"
 #include "report/plan_report.h"
@@ -22,6 +23,7 @@ StagePlans::StagePlans(const std::vector<Recipe>& stages, const ModelSpec& spec,
     chosen_.push_back(std::move(fitted.recipe));
     plans_.push_back(std::move(fitted.plan));
   }
+  share_arenas(plans_, device_);
 }
 
 bool StagePlans::fit(size_t first) const {
@@ -33,6 +35,7 @@ void StagePlans::replace(size_t stage, const Recipe& recipe, const Plan& plan) {
   stages_[stage] = recipe;
   chosen_[stage] = recipe;
   plans_[stage] = plan;
+  share_arenas(plans_, device_);
 }
 
 std::string StagePlans::report(const std::string& device, const Style& style, size_t first) const {

@@ -37,34 +37,54 @@ int64_t checkpoint_bytes(const Plan& plan, const Recipe& recipe) {
   return bytes;
 }
 
-// What of the host's memory the run has left for the copy; nothing if nobody knows.
-std::optional<int64_t> host_bytes_left(const Plan& plan, const Device& device) {
+bool is_one_memory(const Device& device) {
+  return device.home_of(Home::pinned) == Home::device;
+}
+
+// What of the host's memory the run has left for the copy, beside a device's arena of that size; nothing if
+// nobody knows.
+std::optional<int64_t> host_bytes_left(const Plan& plan, const Device& device, int64_t device_bytes) {
   std::optional<int64_t> left = device.host_available_bytes();
-  bool is_one_memory = device.home_of(Home::pinned) == Home::device;
   if (left) {
-    *left -= plan.arena_bytes[static_cast<size_t>(Home::pinned)] + (is_one_memory ? plan.device_bytes() : 0);
+    *left -= plan.arena_bytes[static_cast<size_t>(Home::pinned)] + (is_one_memory(device) ? device_bytes : 0);
   }
-  if (is_one_memory && plan.limit_bytes) {
-    int64_t within_limit = *plan.limit_bytes - plan.peak_bytes();
+  if (is_one_memory(device) && plan.limit_bytes) {
+    int64_t within_limit = *plan.limit_bytes - plan.context_bytes - device_bytes;
     left = left ? std::min(*left, within_limit) : within_limit;
   }
   return left;
 }
 
-void add_snapshot(Plan& plan, int64_t bytes) {
+constexpr auto kHost = static_cast<size_t>(Home::host);
+
+PhasePlan& save_phase(Plan& plan) {
   auto save = std::find_if(plan.phases.begin(), plan.phases.end(),
                            [](const PhasePlan& phase) { return phase.name() == kSavePhase; });
-  constexpr auto kHost = static_cast<size_t>(Home::host);
-  SNUG_CHECK(save != plan.phases.end() && plan.arena_bytes[kHost] == 0, "the host's arena is the copy's");
-  save->program.add_buffer({.name = kSnapshot,
-                            .format = DType::u8,
-                            .dims = {fixed(bytes)},
-                            .role = Role::staging,
-                            .lifetime = Lifetime::persistent,
-                            .home = Home::host});
-  save->offsets.push_back(0);
-  save->arenas[kHost] = {.peak_bytes = bytes, .lower_bound_bytes = bytes};
+  SNUG_CHECK(save != plan.phases.end(), "a run saves");
+  return *save;
+}
+
+void add_snapshot(Plan& plan, int64_t bytes) {
+  PhasePlan& save = save_phase(plan);
+  SNUG_CHECK(plan.arena_bytes[kHost] == 0, "the host's arena is the copy's");
+  save.program.add_buffer({.name = kSnapshot,
+                           .format = DType::u8,
+                           .dims = {fixed(bytes)},
+                           .role = Role::staging,
+                           .lifetime = Lifetime::persistent,
+                           .home = Home::host});
+  save.offsets.push_back(0);
+  save.arenas[kHost] = {.peak_bytes = bytes, .lower_bound_bytes = bytes};
   plan.arena_bytes[kHost] = bytes;
+}
+
+void remove_snapshot(Plan& plan) {
+  PhasePlan& save = save_phase(plan);
+  SNUG_CHECK(save.program.buffers.back().name == kSnapshot, "the copy was added last");
+  save.program.buffers.pop_back();
+  save.offsets.pop_back();
+  save.arenas[kHost] = {};
+  plan.arena_bytes[kHost] = 0;
 }
 
 }  // namespace
@@ -104,12 +124,29 @@ void plan_saving(Plan& plan, const Recipe& recipe, const Device& device) {
   if (saving.while_training) {
     SnapshotPart last = snapshot_parts(plan).back();
     saving.snapshot_bytes = last.offset + align_up(last.bytes);
-    saving.host_bytes_left = host_bytes_left(plan, device);
+    saving.host_bytes_left = host_bytes_left(plan, device, plan.device_bytes());
     if (!saving.training_waits()) {
       add_snapshot(plan, saving.snapshot_bytes);
     }
   }
   plan.saving = saving;
+}
+
+void share_arenas(std::vector<Plan>& plans, const Device& device) {
+  int64_t largest = 0;
+  for (const Plan& plan : plans) {
+    largest = std::max(largest, plan.fits() ? plan.device_bytes() : 0);
+  }
+  for (Plan& plan : plans) {
+    bool has_copy = plan.arena_bytes[kHost] > 0;
+    if (!has_copy || !is_one_memory(device)) {
+      continue;
+    }
+    plan.saving->host_bytes_left = host_bytes_left(plan, device, largest);
+    if (plan.saving->training_waits()) {
+      remove_snapshot(plan);
+    }
+  }
 }
 
 }  // namespace snug

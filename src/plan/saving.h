@@ -30,4 +30,8 @@ int64_t checkpoints_on_disk(const TrainingSection& training);
 // Gives `plan` its Saving, and room for the copy in the host's arena where the device's host has it.
 void plan_saving(Plan& plan, const Recipe& recipe, const Device& device);
 
+// For runs one behind the other, in arenas as large as the largest of them needs: where host and device are
+// one memory, a copy stays only where it fits beside that.
+void share_arenas(std::vector<Plan>& plans, const Device& device);
+
 }  // namespace snug

@@ -164,6 +164,13 @@ TEST_F(Ending, OutputBeyondTheLimitOnFilesDoesNotEndTheRun) {
 
 class FullDisk : public Ending {
  protected:
+  // To the last byte, whatever was taken away meanwhile.
+  void fill_disk() const {
+    std::ofstream filler(path("disk/filler"), std::ios::binary | std::ios::app);
+    std::string piece(4096, 'x');
+    while (filler.write(piece.data(), 4096).flush()) {
+    }
+  }
   void mount_disk(const char* size) {
     std::filesystem::create_directory(path("disk"));
     std::string options = std::string("size=") + size;
@@ -201,12 +208,7 @@ TEST_F(FullDisk, ThatFillsWhileTheRunGoesOnLeavesRoomForTheResult) {
   }
   ChildSnug child(arguments(), path("log"));
   child.wait_until([&] { return has_steps(); });
-  {
-    std::ofstream filler(path("disk/filler"), std::ios::binary);
-    std::string piece(4096, 'x');
-    while (filler.write(piece.data(), 4096).flush()) {
-    }
-  }
+  fill_disk();
   child.wait_until([&] { return child.output().find("goes on without these rows") != std::string::npos; });
   child.send(SIGTERM);
   EXPECT_EQ(child.wait(), 4) << child.output();
@@ -214,6 +216,48 @@ TEST_F(FullDisk, ThatFillsWhileTheRunGoesOnLeavesRoomForTheResult) {
   std::string metrics = read_text_file(run_file("metrics.jsonl"));
   EXPECT_TRUE(metrics.ends_with("\n"));
   expect_saved();
+}
+
+// While a checkpoint is written beside the steps: they go on, and the last good one is what the run goes on
+// from.
+TEST_F(FullDisk, InACheckpointLeavesTheOneBefore) {
+  mount_disk("40m");
+  if (!mounted_) {
+    return;
+  }
+  const std::vector<std::string> settings = {"training.save_steps=3"};
+  std::string last_good;
+  {
+    ChildSnug child(arguments(settings), path("log"));
+    child.wait_until([&] { return std::filesystem::exists(run_file("checkpoint-3")); });
+    auto failures = [&] {
+      std::string output = child.output();
+      std::vector<std::string> found;
+      constexpr std::string_view kWords = "was not saved";
+      for (size_t at = output.find(kWords); at != std::string::npos; at = output.find(kWords, at + 1)) {
+        found.push_back(output.substr(at, output.find("is as it was", at) - at));
+      }
+      return found;
+    };
+    child.wait_until([&] {
+      fill_disk();
+      return failures().size() >= 2;  // the second is of a later step: training goes on
+    });
+    ASSERT_GE(failures().size(), 2U) << child.output();
+    std::string told = failures().back();
+    EXPECT_NE(told.find("disk full"), std::string::npos) << child.output();
+    last_good = told.substr(told.rfind("checkpoint-"));
+    last_good = last_good.substr(0, last_good.find_first_of(" \n"));
+  }  // killed
+  ASSERT_TRUE(std::filesystem::exists(run_file(last_good))) << last_good;
+  std::filesystem::remove(path("disk/filler"));
+  int64_t step = std::stoll(last_good.substr(last_good.find('-') + 1));
+  std::vector<std::string> again = arguments(settings);
+  again.insert(again.end(), {"--set", "training.max_steps=" + std::to_string(step + 1), "--resume"});
+  ChildSnug child(again, path("log"));
+  EXPECT_EQ(child.wait(), 0) << child.output();
+  EXPECT_NE(child.output().find(last_good + ", step"), std::string::npos) << child.output();
+  EXPECT_EQ(read_json(run_file("summary.json"))["steps"], step + 1);
 }
 
 }  // namespace

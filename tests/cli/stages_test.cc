@@ -118,6 +118,18 @@ class StagesRun : public testing::Test {
               read_text_file(path(b) / "adapter_model.safetensors"));
     EXPECT_EQ(read_json(path(a) / "stages.json"), read_json(path(b) / "stages.json"));
   }
+  // Each part of the run is killed at a moment of its own, up to this share of the whole run's time.
+  void kill_and_go_on(int kills, double largest_share, uint32_t seed) const {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> share(0.05, largest_share);
+    for (int kill_number = 0; kill_number < kills; ++kill_number) {
+      ChildSnug child(arguments("killed", {}, {"--resume"}), path("log.txt"));
+      std::this_thread::sleep_for(std::chrono::duration<double>(whole_seconds_ * share(random)));
+      child.kill_now();
+    }
+    CommandResult last = train("killed", {}, {"--resume"});
+    ASSERT_EQ(last.exit_code, 0) << last.errors;
+  }
   // The evaluations of a stage, each with the losses of its sets.
   Json evaluations_of(const std::string& run, const std::string& stage) const {
     return read_json(path(run) / stage / "summary.json")["evaluations"];
@@ -212,19 +224,18 @@ TEST_F(StagesRun, LeaveATableOfWhatWasForgotten) {
 
 TEST_F(StagesRun, KilledAnywhereTheyEndLikeARunThatNeverStopped) {
   train_whole();
-  std::mt19937 random(5);
-  std::uniform_real_distribution<double> share(0.2, 0.9);
-  for (int kill_number = 0; kill_number < 4; ++kill_number) {
-    ChildSnug child(arguments("killed", {}, {"--resume"}), path("log.txt"));
-    std::this_thread::sleep_for(std::chrono::duration<double>(whole_seconds_ * share(random)));
-    child.kill_now();
-  }
-  CommandResult last = train("killed", {}, {"--resume"});
-  ASSERT_EQ(last.exit_code, 0) << last.errors;
+  kill_and_go_on(4, 0.9, 5);
   expect_same_result("whole", "killed");
   // Once more: everything is finished already.
   CommandResult nothing = train("killed", {}, {"--resume"});
   ASSERT_EQ(nothing.exit_code, 0) << nothing.errors;
+  expect_same_result("whole", "killed");
+}
+
+// Parts that are short beside the run, so that many moments of every stage are hit.
+TEST_F(StagesRun, SlowKilledTwentyTimesTheyEndLikeARunThatNeverStopped) {
+  train_whole();
+  kill_and_go_on(20, 0.4, 11);
   expect_same_result("whole", "killed");
 }
 

@@ -105,5 +105,45 @@ TEST(Saving, CountsWhatIsOnTheDisk) {
   EXPECT_EQ(host_bytes(plan), 0);
 }
 
+// On the CPU a stage has its copy beside the arena of the largest stage: one that fits beside its own alone
+// gives way, and no more is taken than the limit.
+TEST(Saving, OfStagesKeepsTheLimitTogether) {
+  CpuBackend backend;
+  Recipe all_weights = small_recipe();
+  all_weights.training.per_device_train_batch_size = 1;
+  Recipe adapters = small_recipe();
+  adapters.lora = LoraSection{.r = 1};
+  adapters.training.per_device_train_batch_size = 64;
+  auto plans_of = [&] {
+    std::vector<Plan> plans;
+    for (const Recipe& recipe : {all_weights, adapters}) {
+      plans.push_back(plan_training(recipe, small_llama(), backend));
+    }
+    return plans;
+  };
+  std::vector<Plan> apart = plans_of();
+  ASSERT_LT(apart[0].device_bytes(), apart[1].device_bytes());
+  ASSERT_GT(host_bytes(apart[0]), host_bytes(apart[1]));
+  int64_t limit = std::max(apart[0].all_bytes(), apart[1].all_bytes());
+  ASSERT_GT(apart[1].device_bytes() + host_bytes(apart[0]), limit);
+  for (Recipe* recipe : {&all_weights, &adapters}) {
+    recipe->memory.limit_bytes = limit;
+  }
+  std::vector<Plan> plans = plans_of();
+  ASSERT_GT(host_bytes(plans[0]), 0);
+  share_arenas(plans, backend);
+  EXPECT_TRUE(plans[0].saving->training_waits());
+  EXPECT_EQ(host_bytes(plans[0]), 0);
+  EXPECT_FALSE(plans[1].saving->training_waits());
+  EXPECT_EQ(host_bytes(plans[1]), host_bytes(apart[1]));
+  // With room for both, both stay.
+  for (Recipe* recipe : {&all_weights, &adapters}) {
+    recipe->memory.limit_bytes = apart[1].device_bytes() + host_bytes(apart[0]);
+  }
+  plans = plans_of();
+  share_arenas(plans, backend);
+  EXPECT_EQ(host_bytes(plans[0]), host_bytes(apart[0]));
+}
+
 }  // namespace
 }  // namespace snug
