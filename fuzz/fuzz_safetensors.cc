@@ -1,5 +1,4 @@
 // Any bytes as a safetensors file: refused with an Error, or every tensor lies where it may.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "io/safetensors.h"
+#include "safetensors_input.h"
 
 namespace {
 
@@ -39,22 +39,6 @@ void parse(std::span<const std::byte> bytes) {
   } catch (const snug::Error&) {
     // Refusal is the expected answer to most inputs; anything else that is thrown ends the run.
   }
-}
-
-// The input up to its first NUL as header text, with the length that belongs to it, and the rest as data:
-// mutations of the text would otherwise nearly always fail at the length.
-std::vector<std::byte> with_fitting_length(std::span<const std::byte> input) {
-  auto end = std::find(input.begin(), input.end(), std::byte{0});
-  auto length = static_cast<uint64_t>(end - input.begin());
-  std::vector<std::byte> file;
-  for (int shift = 0; shift < 64; shift += 8) {
-    file.push_back(static_cast<std::byte>((length >> shift) & 0xFFU));
-  }
-  file.insert(file.end(), input.begin(), end);
-  if (end != input.end()) {
-    file.insert(file.end(), end + 1, input.end());
-  }
-  return file;
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the codes that bitsandbytes makes on the CPU, for the tests of backend/code_formula.h.
+"""Writes the codes that bitsandbytes makes on the CPU, for the tests of base/code_formula.h.
 
     pip install -r tools/requirements-dev.txt
     python tools/make_code_references.py
 
 tests/goldens/codes/codes.safetensors has, for each case, the values; for nf4, fp4 and both with nested scales the
-codes, scales and what they dequantise to in float32 and bfloat16; and for int8 the same.
+codes, scales and what they dequantise to in float32 and bfloat16; and for int8 the same. And it has means that
+torch makes on one thread, which is how nested scales get their offset.
 """
 
 import ctypes
@@ -62,7 +63,19 @@ def cases():
     yield "many_blocks", normal(259, 64).to(torch.bfloat16)  # more than one nested block
 
 
+def means(lengths):
+    """torch.mean of values that the test makes in the same way: a linear congruential generator's upper bits."""
+    values = []
+    state = 1
+    for _ in range(max(lengths)):
+        state = (state * 1664525 + 1013904223) % 2**32
+        values.append((state >> 8) * 2.0**-30)
+    values = torch.tensor(values)
+    return torch.stack([values[:length].mean() for length in lengths])
+
+
 def main():
+    torch.set_num_threads(1)
     dequantise_flat()
     tensors = {}
     for name, values in cases():
@@ -91,6 +104,9 @@ def main():
     tensors["fp4_map"] = bnb.get_4bit_type("fp4", device="cpu")
     tensors["nf4_map"] = bnb.get_4bit_type("nf4", device="cpu")
     tensors["dynamic_map"] = bnb.create_dynamic_map()
+    lengths = [1, 7, 31, 33, 100, 511, 4096, 16385, 131072, 300007, 917504]
+    tensors["mean_lengths"] = torch.tensor(lengths)
+    tensors["means"] = means(lengths)
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, OUTPUT)
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "backend/adamw_formula.h"
-#include "backend/code_formula.h"
+#include "base/code_formula.h"
 
 namespace snug {
 

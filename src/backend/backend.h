@@ -45,7 +45,7 @@ struct KernelCall {
   bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
 };
 
-// Values of one tensor that are to become codes (backend/code_formula.h): whole blocks, or rows, of which the
+// Values of one tensor that are to become codes (base/code_formula.h): whole blocks, or rows, of which the
 // last block may be shorter if it ends the tensor.
 struct CodePiece {
   Format format;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/scale_mean.h"
 #include "base/check.h"
 #include "base/threads.h"
 
@@ -128,22 +129,8 @@ void quantise_rows(int64_t columns, std::span<const float> values, int8_t* codes
   }
 }
 
-uint8_t nested_code(const NestedMap& map, float scaled) {
-  constexpr float kSteps = 65535.0F;
-  float clamped = std::clamp(scaled, -1.0F, 1.0F);
-  auto step = static_cast<uint16_t>(std::fma((clamped + 1.0F) * 0.5F, kSteps, 0.5F));
-  float value = -1.0F + 2.0F * static_cast<float>(step) / kSteps;
-  auto above = std::partition_point(
-      map.begin(), map.end() - 1, [&](const float& level) { return 0.5F * (level + *(&level + 1)) < value; });
-  return static_cast<uint8_t>(above - map.begin());
-}
-
 float nest_scales(const NestedMap& map, std::span<float> scales, uint8_t* codes, float* nested_scales) {
-  double sum = 0;
-  for (float scale : scales) {
-    sum += static_cast<double>(scale);
-  }
-  auto offset = static_cast<float>(sum / static_cast<double>(scales.size()));
+  float offset = mean_of_scales(scales);
   for (float& scale : scales) {
     scale -= offset;
   }

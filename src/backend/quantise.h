@@ -1,11 +1,11 @@
-// Values to codes and back on the host, some blocks or rows of one tensor at a time (backend/code_formula.h).
+// Values to codes and back on the host, some blocks or rows of one tensor at a time (base/code_formula.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "backend/code_formula.h"
+#include "base/code_formula.h"
 #include "program/code_layout.h"
 
 namespace snug {

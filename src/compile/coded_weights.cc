@@ -1,10 +1,14 @@
 // Which weights become codes.
 #include "compile/coded_weights.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/error.h"
 #include "compile/adapters.h"
 #include "ops/table.h"
+#include "recipe/choices.h"
 
 namespace snug {
 namespace {
@@ -25,17 +29,51 @@ Format format_of(Quantization quantization) {
   return {};
 }
 
-bool stays_as_it_is(const TensorPart& part, const ModelSpec& spec) {
+// Nothing for a tensor that stays plain.
+std::optional<Format> format_of(const TensorPart& part, const Format& chosen, const ModelSpec& spec) {
   std::string module = module_of(part);
   std::string last = module.substr(module.rfind('.') + 1);
-  return std::find(spec.uncoded_modules.begin(), spec.uncoded_modules.end(), last) !=
-         spec.uncoded_modules.end();
+  bool stays =
+      std::find(spec.uncoded_modules.begin(), spec.uncoded_modules.end(), last) != spec.uncoded_modules.end();
+  if (spec.stored_codes && (spec.stored_codes->tensors || !stays)) {
+    return stored_format(*spec.stored_codes, part, module);
+  }
+  return stays ? std::nullopt : std::optional(chosen);
+}
+
+// Nothing unless all tensors of the weight have one.
+std::optional<Format> common_format(const Buffer& weight, const Format& chosen, const ModelSpec& spec) {
+  std::optional<Format> common;
+  for (const TensorPart& part : weight.parts) {
+    std::optional<Format> format = format_of(part, chosen, spec);
+    if (!format || (common && *common != *format)) {
+      return std::nullopt;
+    }
+    common = format;
+  }
+  return common;
 }
 
 }  // namespace
 
+Format weight_format(Quantization quantization, const ModelSpec& spec) {
+  if (!spec.stored_codes) {
+    return format_of(quantization);
+  }
+  const Format& stored = spec.stored_codes->format;
+  Format asked = format_of(quantization);
+  if (asked.is_coded() && (asked.coding != stored.coding || asked.nested != stored.nested)) {
+    throw bad_input(fmt::format(
+        "model.quantization is {}, but the weights are {} already (\"quantization_config\" in {}): leave it "
+        "out to take them as they are, or take the original, unquantised model",
+        name_of(quantization), name_of(stored), spec.source));
+  }
+  return stored;
+}
+
 Program code_weights(Program forward, Quantization quantization, const ModelSpec& spec) {
-  if (quantization == Quantization::none) {
+  Format chosen = weight_format(quantization, spec);
+  if (!chosen.is_coded()) {
     return forward;
   }
   for (const Op& op : forward.ops) {
@@ -43,11 +81,12 @@ Program code_weights(Program forward, Quantization quantization, const ModelSpec
       continue;
     }
     Buffer& weight = forward.buffer(op.inputs[1]);
-    bool stays = std::any_of(weight.parts.begin(), weight.parts.end(),
-                             [&](const TensorPart& part) { return stays_as_it_is(part, spec); });
-    if (is_model_parameter(weight) && !stays && !weight.format.is_coded()) {
+    if (!is_model_parameter(weight) || weight.format.is_coded()) {
+      continue;
+    }
+    if (std::optional<Format> format = common_format(weight, chosen, spec)) {
       DType dtype = weight.dtype();
-      weight.format = format_of(quantization);
+      weight.format = *format;
       weight.format.dtype = dtype;
     }
   }

@@ -159,12 +159,26 @@ std::vector<Program> generation_phases(Program forward, const ModelSpec& spec, i
   return programs;
 }
 
-void require_adapters(const Recipe& recipe) {
-  if (recipe.model.quantization != Quantization::none && !recipe.lora) {
-    throw bad_input(
-        fmt::format("model.quantization is {}, but without the section lora the weights themselves are "
-                    "trained, and codes cannot be: add lora: {{}}, or write model.quantization: none",
-                    name_of(recipe.model.quantization)));
+void require_adapters(const Recipe& recipe, const ModelSpec& spec) {
+  Format format = weight_format(recipe.model.quantization, spec);
+  if (format.is_coded() && !recipe.lora) {
+    throw bad_input(fmt::format(
+        "{} {}, but without the section lora the weights themselves are trained, and codes cannot be: add "
+        "lora: {{}}, or {}",
+        spec.stored_codes ? fmt::format("the weights of {} are", spec.source) : "model.quantization is",
+        name_of(format),
+        spec.stored_codes ? "take the original, unquantised model" : "write model.quantization: none"));
+  }
+}
+
+// W + B A is no value that W's codes could stand for.
+void require_plain_to_merge(const Recipe& recipe, const ModelSpec& spec) {
+  Format format = weight_format(recipe.model.quantization, spec);
+  if (recipe.stage.start == StageStart::merge_first && format.is_coded()) {
+    throw bad_input(fmt::format(
+        "stage {}: start is merge, but the weights are {}, and what an adapter adds to them would be rounded "
+        "away with them: write start: stack or start: continue, or take weights that are not quantised",
+        recipe.stage.name, name_of(format)));
   }
 }
 
@@ -199,8 +213,9 @@ DropoutRates run_dropout(const Recipe& recipe, const ModelSpec& spec) {
 
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {
   require_positions(recipe, spec);
-  require_adapters(recipe);
+  require_adapters(recipe, spec);
   require_states_of_optimizer(recipe.training);
+  require_plain_to_merge(recipe, spec);
   require_layer_policies(recipe, spec);
   const TrainingSection& training = recipe.training;
   Program train = build_loss_program(recipe, spec, {kTrainPhase, limits.train, true});

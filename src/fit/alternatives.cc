@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "compile/coded_weights.h"
 #include "compile/phases.h"
 #include "fit/choice.h"
 #include "recipe/keys.h"
@@ -32,37 +33,53 @@ constexpr std::array kKnobs = {
          [](Recipe& recipe) { recipe.memory.loss_chunk_tokens = 0; }},
 };
 
-// What takes less memory by computing otherwise.
+// What takes less memory by computing otherwise. Of several for one key, the last takes least.
 struct OptIn {
+  std::string_view key;
   bool (*applies)(const Recipe& recipe, const ModelSpec& spec);
   void (*apply)(Recipe& recipe);
   const char* changes;
 };
 
+bool can_be_coded(const Recipe& recipe, const ModelSpec& spec) {
+  return recipe.lora && recipe.stage.start != StageStart::merge_first &&
+         !weight_format(recipe.model.quantization, spec).is_coded();
+}
+
 constexpr std::array kOptIns = {
-    OptIn{[](const Recipe& recipe, const ModelSpec&) {
+    OptIn{"training.optimizer_states",
+          [](const Recipe& recipe, const ModelSpec&) {
             return recipe.training.optim == Optimizer::adamw &&
                    recipe.training.optimizer_states == OptimizerStates::fp32;
           },
           [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::bf16; },
           "AdamW's moments in bf16 and no fp32 copy of bf16 weights, rounded stochastically"},
-    OptIn{[](const Recipe& recipe, const ModelSpec&) {
+    OptIn{"training.optimizer_states",
+          [](const Recipe& recipe, const ModelSpec&) {
             return recipe.training.optim == Optimizer::adamw &&
                    recipe.training.optimizer_states != OptimizerStates::eight_bits;
           },
           [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::eight_bits; },
           "AdamW's moments as codes of 8 bits, and no fp32 copy of bf16 weights, which are rounded "
           "stochastically"},
-    OptIn{[](const Recipe& recipe, const ModelSpec& spec) {
+    OptIn{"training.optimizer_states",
+          [](const Recipe& recipe, const ModelSpec& spec) {
             return recipe.training.optim == Optimizer::adafactor &&
                    recipe.training.optimizer_states == OptimizerStates::fp32 &&
                    run_dtype(recipe, spec) == DType::bf16;
           },
           [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::bf16; },
           "no fp32 copy of bf16 weights, which are rounded stochastically"},
-    OptIn{[](const Recipe& recipe, const ModelSpec& spec) { return run_dtype(recipe, spec) == DType::f32; },
+    OptIn{"model.dtype",
+          [](const Recipe& recipe, const ModelSpec& spec) { return run_dtype(recipe, spec) == DType::f32; },
           [](Recipe& recipe) { recipe.model.dtype = DType::bf16; },
           "weights and computation in bf16 instead of fp32"},
+    OptIn{"model.quantization", can_be_coded,
+          [](Recipe& recipe) { recipe.model.quantization = Quantization::int8; },
+          "frozen linear layers rounded to 8 bits"},
+    OptIn{"model.quantization", can_be_coded,
+          [](Recipe& recipe) { recipe.model.quantization = Quantization::nf4_double; },
+          "frozen linear layers rounded to 4 bits (QLoRA)"},
 };
 
 class Search {
@@ -103,12 +120,21 @@ class Search {
       append_with({one}, found);
     }
     if (found.empty() && applicable.size() > 1) {
-      append_with(applicable, found);
+      append_with(last_of_each_key(applicable), found);
     }
     return found;
   }
 
  private:
+  static std::vector<OptIn> last_of_each_key(const std::vector<OptIn>& all) {
+    std::vector<OptIn> last;
+    for (const OptIn& one : all) {
+      std::erase_if(last, [&](const OptIn& other) { return other.key == one.key; });
+      last.push_back(one);
+    }
+    return last;
+  }
+
   bool append_if_it_fits(const Recipe& candidate, const std::vector<std::string>& changes,
                          std::vector<Alternative>& found) const {
     Plan plan = choose_plan(candidate, spec_, device_, limits_).plan;

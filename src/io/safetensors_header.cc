@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
-constexpr std::array<std::pair<std::string_view, DType>, 7> kDTypes = {{
+constexpr std::array<std::pair<std::string_view, DType>, 8> kDTypes = {{
     {"F32", DType::f32},
     {"BF16", DType::bf16},
     {"F16", DType::f16},
@@ -29,12 +29,12 @@ constexpr std::array<std::pair<std::string_view, DType>, 7> kDTypes = {{
     {"I32", DType::i32},
     {"I64", DType::i64},
     {"U8", DType::u8},
+    {"I8", DType::u8},  // codes: whoever reads them knows what a byte means
 }};
 
 // Valid in the format, but nothing here computes with them.
-constexpr std::array<std::string_view, 13> kForeignDTypes = {
-    "BOOL", "I8",      "I16",     "U16", "U32",     "U64",    "F8_E4M3",
-    "C64",  "F8_E5M2", "F8_E8M0", "F4",  "F6_E2M3", "F6_E3M2"};
+constexpr std::array<std::string_view, 12> kForeignDTypes = {
+    "BOOL", "I16", "U16", "U32", "U64", "F8_E4M3", "C64", "F8_E5M2", "F8_E8M0", "F4", "F6_E2M3", "F6_E3M2"};
 
 DType parse_file_dtype(const std::string& name, const std::string& tensor, const std::string& path) {
   for (const auto& [known, dtype] : kDTypes) {
@@ -44,7 +44,8 @@ DType parse_file_dtype(const std::string& name, const std::string& tensor, const
   }
   if (std::find(kForeignDTypes.begin(), kForeignDTypes.end(), name) != kForeignDTypes.end()) {
     throw bad_input(fmt::format(
-        "{}: tensor {} is stored as {}, which snug cannot read (it reads F32, BF16, F16, F64, I32, I64, U8); "
+        "{}: tensor {} is stored as {}, which snug cannot read (it reads F32, BF16, F16, F64, I32, I64, U8, "
+        "I8); "
         "convert the model to one of these, for example by loading it in torch.bfloat16 and saving it again",
         path, in_quotes(tensor), name));
   }

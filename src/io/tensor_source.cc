@@ -1,7 +1,10 @@
 // Tensors by name, and who reads what lies at a path.
 #include "io/tensor_source.h"
 
+#include <utility>
+
 #include "base/check.h"
+#include "io/bitsandbytes.h"
 #include "io/safetensors.h"
 
 namespace snug {
@@ -36,8 +39,13 @@ std::vector<std::string> TensorSource::names() const {
   return names;
 }
 
+std::map<std::string, std::unique_ptr<SourceTensor>> TensorSource::take_all() {
+  stored_bytes_ = 0;
+  return std::exchange(tensors_, {});
+}
+
 TensorSource open_tensors(const std::filesystem::path& path) {
-  return open_safetensors(path);
+  return join_bitsandbytes(open_safetensors(path));
 }
 
 bool holds_tensors(const std::filesystem::path& folder) {

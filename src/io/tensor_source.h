@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "base/dtype.h"
+#include "base/format.h"
 
 namespace snug {
+
+struct CodedTensor;
 
 // One tensor, before it is loaded.
 class SourceTensor {
@@ -40,11 +42,26 @@ class SourceTensor {
   // own is. Several threads may read at once.
   virtual void read(int64_t first, int64_t count, DType to, void* target) const = 0;
 
+  // Its codes, where the file holds it as such; read() gives what they stand for.
+  virtual const CodedTensor* coded() const { return nullptr; }
+
   // Its values have been read: they need not stay in memory beside the arena. It can be read again.
   virtual void release() const = 0;
 
  private:
   Facts facts_;
+};
+
+// A matrix as codes, in pieces that can be copied as they are: program/code_layout.h says what each is. Their
+// dtypes are those of the file, which may be any for `codes`: the bytes count.
+struct CodedTensor {
+  Format format;  // its dtype says nothing
+  float offset = 0;
+  const SourceTensor* codes = nullptr;
+  const SourceTensor* scales = nullptr;
+  const SourceTensor* nested_scales = nullptr;  // where the scales are codes themselves
+  const SourceTensor* map = nullptr;            // where codes are looked up
+  const SourceTensor* nested_map = nullptr;
 };
 
 // All tensors of a model folder or of one file, by name.
@@ -55,6 +72,8 @@ class TensorSource {
   bool contains(const std::string& name) const { return tensors_.contains(name); }
   const SourceTensor& find(const std::string& name) const;  // SNUG_CHECKs that it is there
   std::vector<std::string> names() const;
+  // Whoever makes other tensors of them; leaves none behind.
+  std::map<std::string, std::unique_ptr<SourceTensor>> take_all();
   int64_t stored_bytes() const { return stored_bytes_; }
 
  private:

@@ -39,6 +39,7 @@ LocatedModel from_folder(const std::filesystem::path& folder) {
   std::filesystem::path config = folder / "config.json";
   LocatedModel model{parse_model_config(read_text_file(config), config.string()), folder.string()};
   settle_tying(folder, model.spec);
+  settle_codes(folder, model.spec);
   return model;
 }
 

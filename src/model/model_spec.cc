@@ -102,19 +102,6 @@ std::optional<DType> saved_dtype(const Json& config, const std::string& path) {
   return std::nullopt;
 }
 
-void refuse_quantised(const Json& config, const std::string& path) {
-  auto found = config.find("quantization_config");
-  if (found == config.end()) {
-    return;
-  }
-  std::string method = found->is_object() ? json_string(*found, "quant_method", "", path) : "";
-  throw bad_input(fmt::format(
-      "{}: the checkpoint is quantised{} (\"quantization_config\"); snug reads fp32, bf16 and fp16 "
-      "weights: use the original, unquantised model, which model.quantization stores in 4 or 8 "
-      "bits while it is loaded",
-      path, method.empty() ? "" : " by " + printable(method)));
-}
-
 }  // namespace
 
 const std::vector<const Family*>& families() {
@@ -132,7 +119,7 @@ ModelSpec parse_model_config(std::string_view text, const std::string& path) {
   spec.source = path;
   auto [family, architecture] = choose_family(config, path);
   spec.architecture = architecture->name;
-  refuse_quantised(config, path);
+  spec.stored_codes = read_stored_codes(config, path);
   spec.family = family->name;
   spec.dtype = saved_dtype(config, path);
   family->read_config(with_defaults(config, architecture->model_type, path), path, spec);

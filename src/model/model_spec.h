@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "model/dropout.h"
 #include "model/layer.h"
+#include "model/stored_codes.h"
 #include "program/program.h"
 
 namespace snug {
@@ -32,6 +33,7 @@ struct ModelSpec {
   int64_t decoder_start_id = 0;  // the token before the first of a decoder that follows an encoder
   // Last names of linear layers whose weights stay as they are where others become codes.
   std::vector<std::string> uncoded_modules;
+  std::optional<StoredCodes> stored_codes;  // of a checkpoint that is quantised itself
   DropoutRates dropout;
   std::optional<DType> dtype;  // what the weights were saved as
 

@@ -22,7 +22,7 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "model.quantization: fp4"},
     {"load_in_8bit", "write model.quantization: int8; weights alone are in 8 bits, activations are not"},
     {"quantization_bit quantization_config quantization_method bnb_4bit_quant_type",
-     "write model.quantization: nf4, nf4_double, fp4 or int8"},
+     "write model.quantization: nf4, nf4_double, fp4 or int8; a checkpoint that is quantised needs no key"},
     {"bnb_4bit_use_double_quant use_bnb_nested_quant double_quantization",
      "write model.quantization: nf4_double"},
     {"bnb_4bit_compute_dtype", "write model.dtype: all computation is in it"},

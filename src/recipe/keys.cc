@@ -63,7 +63,8 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
       "Format of the weights and of the computation. `auto` is what config.json says."));
   keys.push_back(choice_key(
       "model.quantization", kQuantizations, [](auto& recipe) -> auto& { return recipe.model.quantization; },
-      "Store the weights of the linear layers in 4 bits (nf4, fp4; nf4_double stores the scales in 8 bits as "
+      "none: as the checkpoint has them, which may be quantised by bitsandbytes already; else "
+      "store the weights of the linear layers in 4 bits (nf4, fp4; nf4_double stores the scales in 8 bits as "
       "well) or in 8 (int8), in bitsandbytes' formats; they are made while the weights are read. Needs the "
       "section lora. Embeddings, the output head, norms and biases keep model.dtype, and so does T5's wo, as "
       "in Hugging Face; all computation is in model.dtype."));

@@ -33,10 +33,14 @@ Inspection inspect(const ModelSpec& spec, int64_t rank) {
   Inspection inspection{spec, count_parameters(forward), rank, 0};
   options.dtype = DType::bf16;
   Program narrow = build_forward(spec, options);
-  for (const auto& [name, quantization] : kQuantizations) {
-    if (quantization != Quantization::none) {
-      int64_t bytes = weight_bytes(code_weights(narrow, quantization, spec));
-      inspection.coded_bytes.emplace_back(name, bytes);
+  if (spec.stored_codes) {
+    int64_t bytes = weight_bytes(code_weights(narrow, Quantization::none, spec));
+    inspection.coded_bytes.emplace_back(name_of(spec.stored_codes->format), bytes);
+  } else {
+    for (const auto& [name, quantization] : kQuantizations) {
+      if (quantization != Quantization::none) {
+        inspection.coded_bytes.emplace_back(name, weight_bytes(code_weights(narrow, quantization, spec)));
+      }
     }
   }
   LoraSection lora;
@@ -69,6 +73,7 @@ Json inspection_json(const Inspection& inspection) {
           {"lora_parameters", inspection.lora_parameters},
           {"bytes", bytes},
           {"dtype", spec.dtype ? Json(name_of(*spec.dtype)) : Json(nullptr)},
+          {"quantization", spec.stored_codes ? Json(name_of(spec.stored_codes->format)) : Json(nullptr)},
           {"vocabulary", spec.vocabulary},
           {"hidden_size", spec.width},
           {"layers", spec.decoder.size()},
@@ -85,6 +90,7 @@ Json inspection_json(const Inspection& inspection) {
 std::string inspection_text(const Inspection& inspection, const Style& style) {
   const ModelSpec& spec = inspection.spec;
   const auto& attention = first_of<Attention>(spec.decoder);
+  const std::string as_saved = style.dim("  (as saved)");
   std::string text = fmt::format("  {}  {} ({})\n", style.bold(spec.source), spec.family, spec.architecture);
   std::string layers =
       spec.has_encoder() ? fmt::format("{} encoder and {} decoder", spec.encoder.size(), spec.decoder.size())
@@ -104,15 +110,16 @@ std::string inspection_text(const Inspection& inspection, const Style& style) {
   text += fmt::format("  {} parameters\n", style.bold(format_count(inspection.parameters)));
   for (DType dtype : kDtypes) {
     int64_t bytes = inspection.parameters * size_of(dtype);
-    bool stored = spec.dtype == dtype;
+    bool stored = spec.dtype == dtype && !spec.stored_codes;
     text += fmt::format("    {:<10}  {}  {} bytes{}\n", name_of(dtype), pad_left(format_bytes(bytes), 10),
-                        format_count(bytes), stored ? style.dim("  (as saved)") : "");
+                        format_count(bytes), stored ? as_saved : "");
   }
   for (const auto& [name, bytes] : inspection.coded_bytes) {
-    text += fmt::format("    {:<10}  {}  {} bytes\n", name, pad_left(format_bytes(bytes), 10),
-                        format_count(bytes));
+    text += fmt::format("    {:<10}  {}  {} bytes{}\n", name, pad_left(format_bytes(bytes), 10),
+                        format_count(bytes), spec.stored_codes ? as_saved : "");
   }
-  text += style.dim("    (model.quantization: linear layers; embeddings, head and norms in 16 bits)\n");
+  text += style.dim(fmt::format("    ({}: linear layers; embeddings, head and norms in 16 bits)\n",
+                                spec.stored_codes ? "bitsandbytes" : "model.quantization"));
   double share = 100.0 * static_cast<double>(inspection.lora_parameters) /
                  static_cast<double>(inspection.parameters + inspection.lora_parameters);
   text += fmt::format("\n  LoRA r={} on all linear layers trains {} parameters ({:.2f}%)\n", inspection.rank,

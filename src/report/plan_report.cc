@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "compile/coded_weights.h"
 #include "compile/phases.h"
 #include "fit/recompute_search.h"
 #include "plan/training.h"
@@ -57,9 +58,8 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
       recipe.lora ? fmt::format("LoRA r={}, alpha={:g}, on {}", recipe.lora->r, recipe.lora->lora_alpha,
                                 fmt::join(recipe.lora->target_modules, ", "))
                   : "full fine-tuning";
-  std::string codes = recipe.model.quantization == Quantization::none
-                          ? ""
-                          : fmt::format(", linear layers in {}", name_of(recipe.model.quantization));
+  Format format = weight_format(recipe.model.quantization, spec);
+  std::string codes = format.is_coded() ? fmt::format(", linear layers in {}", name_of(format)) : "";
   std::string text;
   text += fmt::format("  {}  {} ({}), {} parameters, {}{}\n", style.dim("model "), recipe.model.path,
                       spec.family, format_count(plan.parameters), name_of(run_dtype(recipe, spec)), codes);

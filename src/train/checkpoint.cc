@@ -9,6 +9,7 @@
 #include "recipe/parse.h"
 #include "recipe/write.h"
 #include "train/adapter_files.h"
+#include "train/model_card.h"
 #include "train/output.h"
 #include "train/run_files.h"
 #include "train/shards.h"
@@ -56,6 +57,9 @@ RunIdentity identity_of(const TrainInputs& inputs) {
 
 void save_result_files(BufferReader& reader, const TrainInputs& inputs, const fs::path& folder,
                        const BytesObserver& observer) {
+  if (std::string card = model_card(inputs.recipe, inputs.model.spec); !card.empty()) {
+    write_file_atomically(folder / kModelCardFile, card);
+  }
   if (!inputs.frozen_adapter.empty()) {
     save_stacked_adapter(reader, inputs, folder);
   } else if (inputs.recipe.lora) {
@@ -66,10 +70,14 @@ void save_result_files(BufferReader& reader, const TrainInputs& inputs, const fs
 }
 
 std::vector<PlannedFile> result_files(const Plan& plan, const TrainInputs& inputs) {
-  if (!inputs.recipe.stage.stacked.empty()) {
-    return stacked_adapter_files(plan);
+  bool is_stacked = !inputs.recipe.stage.stacked.empty();
+  std::vector<PlannedFile> files = is_stacked           ? stacked_adapter_files(plan)
+                                   : inputs.recipe.lora ? adapter_files(plan)
+                                                        : model_files(plan, inputs.model.folder);
+  if (!model_card(inputs.recipe, inputs.model.spec).empty()) {
+    files.push_back({kModelCardFile, kSmallFileBytes});
   }
-  return inputs.recipe.lora ? adapter_files(plan) : model_files(plan, inputs.model.folder);
+  return files;
 }
 
 void write_checkpoint_files(BufferReader& reader, const TrainInputs& inputs, const ResumePoint& point,

@@ -2,6 +2,7 @@
 #include "train/code_placer.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "backend/quantise.h"
 #include "base/check.h"
@@ -111,7 +112,61 @@ class CodePlacer {
   Tensor memory_;  // the staging buffer, when nothing is on its way
 };
 
+// Bytes of a file through the staging buffer, with zeros up to where the next piece of the weight may begin.
+class CodeCopier {
+ public:
+  CodeCopier(Staging& staging, std::byte* target) : staging_(staging), target_(target) {}
+
+  void copy(const SourceTensor& source, int64_t place) {
+    constexpr int64_t kGrain = int64_t{1} << 16;
+    int64_t size = size_of(source.dtype());
+    int64_t piece = staging_.half_bytes() / size;
+    for (int64_t done = 0; done < source.elements(); done += piece) {
+      int64_t now = std::min(piece, source.elements() - done);
+      std::byte* half = staging_.next();
+      parallel_for(now, kGrain, [&](int64_t begin, int64_t end) {
+        source.read(done + begin, end - begin, source.dtype(), half + begin * size);
+      });
+      send(half, place + done * size, now * size);
+    }
+  }
+
+  // Nested scales, and the offset behind them.
+  void copy_with_offset(const SourceTensor& scales, float offset, int64_t place, int64_t offset_place) {
+    copy(scales, place);
+    std::byte* half = staging_.next();
+    std::memcpy(half, &offset, sizeof offset);
+    send(half, offset_place, sizeof offset);
+  }
+
+ private:
+  void send(std::byte* half, int64_t place, int64_t bytes) {
+    int64_t padded = align_up(place + bytes, kCodeAlignment) - place;
+    std::fill(half + bytes, half + padded, std::byte{0});
+    staging_.send(target_ + place, half, padded);
+  }
+
+  Staging& staging_;
+  std::byte* target_;
+};
+
 }  // namespace
+
+void copy_codes(Executor& executor, Staging& staging, const Buffer& weight, const TensorPart& part,
+                const CodedTensor& tensor) {
+  CodeLayout layout = code_layout(weight);
+  const CodedPart& places = coded_part(layout, part);
+  CodeCopier copier(staging, executor.tensor(kLoadPhase, weight.name).as<std::byte>());
+  copier.copy(*tensor.codes, places.codes);
+  copier.copy(*tensor.scales, places.scales);
+  if (tensor.map != nullptr) {
+    copier.copy(*tensor.map, places.map);
+  }
+  if (tensor.nested_scales != nullptr) {
+    copier.copy_with_offset(*tensor.nested_scales, tensor.offset, places.nested_scales, places.offset);
+    copier.copy(*tensor.nested_map, places.nested_map);
+  }
+}
 
 void place_codes(Executor& executor, Staging& staging, const Buffer& weight, const TensorPart& part,
                  const FillValues& fill) {

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "exec/executor.h"
+#include "io/tensor_source.h"
 #include "train/staging.h"
 
 namespace snug {
@@ -17,5 +18,9 @@ using FillValues = std::function<void(int64_t first, int64_t count, void* values
 // staging buffer in pieces; the device makes codes of them.
 void place_codes(Executor& executor, Staging& staging, const Buffer& weight, const TensorPart& part,
                  const FillValues& fill);
+
+// The same of a tensor that the file holds as codes of the weight's format: not a bit of them changes.
+void copy_codes(Executor& executor, Staging& staging, const Buffer& weight, const TensorPart& part,
+                const CodedTensor& tensor);
 
 }  // namespace snug

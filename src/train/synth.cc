@@ -90,6 +90,7 @@ Json byte_tokenizer() {
 
 void write_small_files(const SynthOptions& options, const std::filesystem::path& folder) {
   Json config = options.config;
+  config.erase("quantization_config");  // the weights here are plain
   config["torch_dtype"] =
       options.dtype == DType::f32 ? "float32" : (options.dtype == DType::f16 ? "float16" : "bfloat16");
   config["bos_token_id"] = 256;

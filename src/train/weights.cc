@@ -70,6 +70,10 @@ class Placer {
 
   // A tensor to its part of the buffer, in pieces that fit half the staging.
   void place(const TensorPart& part, const SourceTensor& tensor) {
+    if (buffer_.format.is_coded() && tensor.coded() != nullptr) {
+      copy_codes(executor_, staging_, buffer_, part, *tensor.coded());
+      return;
+    }
     if (buffer_.format.is_coded()) {
       place_codes(executor_, staging_, buffer_, part, [&](int64_t first, int64_t count, void* values) {
         tensor.read(first, count, buffer_.format.dtype, values);
@@ -152,6 +156,16 @@ void require_shape(const Buffer& buffer, const TensorPart& part, const SourceTen
   if (!is_floating(tensor.dtype())) {
     throw bad_input(fmt::format("{}: tensor \"{}\" is {}; weights must be fp32, bf16 or fp16", tensor.file(),
                                 tensor.name(), name_of(tensor.dtype())));
+  }
+  if (buffer.format.is_coded() && tensor.coded() != nullptr) {
+    Format stored = tensor.coded()->format;
+    stored.dtype = buffer.format.dtype;
+    if (stored != buffer.format) {
+      throw bad_input(fmt::format(
+          "{}: tensor \"{}\" is quantised already, to {}, and config.json does not say so: add the "
+          "\"quantization_config\" that it was saved with, or take the original, unquantised model",
+          tensor.file(), tensor.name(), name_of(stored)));
+    }
   }
 }
 

@@ -146,8 +146,12 @@ TemporaryFolder* StagesRun::shared_ = nullptr;
 
 // In fp32: what the frozen adapters of a stage do is what the trained ones of the stage before did, and the
 // one that is saved of all is their sum.
-TEST_F(StagesRun, AdaptersAreStacked) {
-  CommandResult result = train("run", {"model.dtype=fp32"});
+class Stacked : public StagesRun, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Formats, Stacked, testing::Values("none", "nf4_double"),
+                         [](const auto& given) { return std::string(given.param); });
+
+TEST_P(Stacked, AdaptersAreStacked) {
+  CommandResult result = train("run", {"model.dtype=fp32", std::string("model.quantization=") + GetParam()});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   for (size_t i = 1; i < kNames.size(); ++i) {
     Json end = evaluations_of("run", kNames[i - 1]).back();
@@ -312,6 +316,20 @@ TEST_F(StagesRun, ContinueTrainsTheSameAdapter) {
   for (const char* which : {"adapter_model.safetensors", "own/adapter_model.safetensors"}) {
     EXPECT_EQ(read_text_file(path("run/bill") / which), read_text_file(path("run/letter") / which)) << which;
   }
+}
+
+TEST_F(StagesRun, NoMergeIntoCodes) {
+  std::string stages =
+      "[{name: a, data: {train_file: x.jsonl}}, {name: b, start: merge, data: {train_file: y.jsonl}}]";
+  write_file_atomically(
+      path("recipe.yml"),
+      "model: {path: " + source_path("models/tiny-story") +
+          ", quantization: nf4_double}\nlora: {r: 8}\noutput_dir: run\ndata: {max_length: 64}\nstages: " +
+          stages + "\n");
+  CommandResult result = run_snug({"plan", path("recipe.yml").string()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("stage b: start is merge, but the weights are nf4_double"), std::string::npos)
+      << result.errors;
 }
 
 // W + scale B A, rounded once to the file's format; and the next stage begins where the one before ended.

@@ -1,8 +1,8 @@
 // Codes and scales that the card makes, against the host's, to the bit.
 #include <cstring>
 
-#include "backend/code_formula.h"
 #include "backend/cpu/cpu_backend.h"
+#include "base/code_formula.h"
 #include "cuda/card.h"
 #include "cuda/on_both.h"
 #include "support/values.h"

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backend/cpu/cpu_backend.h"
 #include "fit/choice.h"
 #include "plan/training.h"
+#include "recipe/choices.h"
 #include "recipe/parse.h"
 #include "recipe/write.h"
 #include "support/small_llama.h"
@@ -88,6 +91,38 @@ TEST(Fit, WhatChangesNumericsIsOptIn) {
   EXPECT_EQ(alternatives.opt_in.front().settings,
             (std::vector<std::string>{"training.optimizer_states=bf16"}));
   EXPECT_NE(alternatives.opt_in.front().changes.front().find("bf16"), std::string::npos);
+}
+
+TEST(Fit, QuantisedWeightsAreOptInForAdapters) {
+  CpuBackend backend;
+  Recipe recipe = small_recipe();
+  recipe.training.per_device_train_batch_size = 1;
+  recipe.model.dtype = DType::bf16;
+  recipe.training.optimizer_states = OptimizerStates::bf16;
+  recipe.lora = LoraSection{};
+  recipe.lora->r = 1;
+  recipe.data.train_file = {{"train.jsonl"}};
+  ModelSpec spec = small_llama(8);
+  Recipe narrow = recipe;
+  narrow.memory.recompute = {Recompute::full};
+  for (auto [quantization, word] :
+       {std::pair(Quantization::int8, "8 bits"), std::pair(Quantization::nf4_double, "4 bits")}) {
+    narrow.model.quantization = quantization;
+    recipe.memory.limit_bytes = plan_training(narrow, spec, backend).peak_bytes();
+    Alternatives alternatives = find_alternatives(recipe, spec, backend);
+    std::string setting = "model.quantization=" + std::string(name_of(quantization));
+    auto found =
+        std::find_if(alternatives.opt_in.begin(), alternatives.opt_in.end(),
+                     [&](const Alternative& alternative) { return alternative.settings.front() == setting; });
+    ASSERT_NE(found, alternatives.opt_in.end()) << setting;
+    EXPECT_NE(found->changes.front().find(word), std::string::npos) << found->changes.front();
+    EXPECT_EQ(plan_with(recipe, found->settings, spec, backend).peak_bytes(), found->peak_bytes);
+  }
+  // Weights that are trained cannot be codes.
+  recipe.lora.reset();
+  for (const Alternative& alternative : find_alternatives(recipe, spec, backend).opt_in) {
+    EXPECT_NE(alternative.settings.front().substr(0, 18), "model.quantization");
+  }
 }
 
 }  // namespace

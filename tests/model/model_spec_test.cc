@@ -201,7 +201,7 @@ TEST(ModelSpec, Refusals) {
   config["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}};
   expect_refusal(config, {"rope_scaling", "yarn"});
 
-  for (const char* method : {"gptq", "awq", "fp8", "mxfp4", "bitsandbytes"}) {
+  for (const char* method : {"gptq", "awq", "fp8", "mxfp4", "compressed-tensors"}) {
     config = llama_config();
     config["quantization_config"] = {{"quant_method", method}};
     expect_refusal(config, {"quantization_config", method, "unquantised", "model.quantization"});

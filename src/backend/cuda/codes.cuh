@@ -4,8 +4,8 @@
 #include <bit>
 #include <type_traits>
 
-#include "backend/code_formula.h"
 #include "backend/cuda/vectors.cuh"
+#include "base/code_formula.h"
 #include "program/code_layout.h"
 
 namespace snug::cuda {

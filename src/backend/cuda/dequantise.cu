@@ -1,4 +1,4 @@
-// value = map[code] * scale, or code * scale / 127, rounded to the weight's dtype (backend/code_formula.h). A
+// value = map[code] * scale, or code * scale / 127, rounded to the weight's dtype (base/code_formula.h). A
 // block of threads works on one row, which lies in one part; a thread on vectors of it, or on elements where
 // rows are no whole vectors, some at once so that memory has enough to do. fp32 math; writes =.
 #include "backend/cuda/check.h"

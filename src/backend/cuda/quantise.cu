@@ -1,10 +1,10 @@
 // code = the level nearest to value / largest magnitude of its block, or value / largest magnitude of its row
-// in 127 steps (backend/code_formula.h). Values are read where the host wrote them, over the bus, which takes
+// in 127 steps (base/code_formula.h). Values are read where the host wrote them, over the bus, which takes
 // longer than all that is done with them. fp32 math; writes =.
-#include "backend/code_formula.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/quantise.h"
 #include "backend/cuda/vectors.cuh"
+#include "base/code_formula.h"
 
 namespace snug::cuda {
 namespace {
