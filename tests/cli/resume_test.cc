@@ -113,21 +113,20 @@ std::string experiment_name(const testing::TestParamInfo<Experiment>& given) {
   return given.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Experiments, Killed,
-                         testing::Values(Experiment{"lora_bf16_dropout_answers",
-                                                    2,
-                                                    {"lora.lora_dropout=0.1",
-                                                     "training.eval_max_new_tokens=8",
-                                                     "training.eval_generated_rows=4"}},
-                                         Experiment{"qlora_packed_dropout",
-                                                    2,
-                                                    {"model.quantization=nf4_double", "lora.lora_dropout=0.1",
-                                                     "data.packing=true"}},
-                                         Experiment{"full_fp32_packed",
-                                                    2,
-                                                    {"lora=null", "model.dtype=fp32", "data.packing=true",
-                                                     "training.learning_rate=1e-4"}}),
-                         experiment_name);
+INSTANTIATE_TEST_SUITE_P(
+    Experiments, Killed,
+    testing::Values(
+        Experiment{
+            "lora_bf16_dropout_answers",
+            2,
+            {"lora.lora_dropout=0.1", "training.eval_max_new_tokens=8", "training.eval_generated_rows=4"}},
+        Experiment{"qlora_packed_dropout",
+                   2,
+                   {"model.quantization=nf4_double", "lora.lora_dropout=0.1", "data.packing=true"}},
+        Experiment{"full_fp32_packed",
+                   2,
+                   {"lora=null", "model.dtype=fp32", "data.packing=true", "training.learning_rate=1e-4"}}),
+    experiment_name);
 
 // Codes, scales and the random bits of rounding go on as well.
 INSTANTIATE_TEST_SUITE_P(SmallStates, Killed,

@@ -406,7 +406,7 @@ TEST(StagesPlan, HasAColumnAStage) {
   EXPECT_EQ(plan["peak_bytes"], plan["stages"][0]["peak_bytes"]);
 
   CommandResult small =
-      run_snug({"plan", source_path("recipes/cases/security.yml"), "--device", "cuda", "--memory", "16GiB"});
+      run_snug({"plan", source_path("recipes/cases/security.yml"), "--device", "cuda", "--memory", "6.5GiB"});
   EXPECT_EQ(small.exit_code, 3);
   EXPECT_NE(small.output.find("--set stages.it.training.optimizer_states="), std::string::npos)
       << small.output;
