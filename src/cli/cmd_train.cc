@@ -115,8 +115,10 @@ int train_command(const TrainArguments& given) {
     return report_misfit(plan, find_alternatives(asked, spec, backend, limits));
   }
   catch_stop_signals();
-  TrainProgress progress(recipe.logging.logging_steps, json, stop_requested);
-  TrainSummary summary = train(inputs, plan, backend, progress, folder);
+  TrainProgress progress(recipe.logging.logging_steps, json);
+  RunEvents events(stop_requested);
+  events.listen(progress);
+  TrainSummary summary = train(inputs, plan, backend, events, folder);
   say(json ? read_text_file(folder.file(kSummaryFile))
            : progress.finished(summary, expected, recipe.output_dir));
   if (summary.interrupted && !json && !summary.checkpoint.empty()) {

@@ -51,8 +51,10 @@ bool train_one(const TrainArguments& given, StagedRun& run, size_t stage, Backen
   }
   SpeedEstimate expected =
       estimate_speed(run.plan(stage), backend.rates(run_dtype(recipe, locate_model(recipe.model.path).spec)));
-  TrainProgress progress(recipe.logging.logging_steps, given.json, stop_requested);
-  TrainSummary summary = run.train(stage, backend, progress);
+  TrainProgress progress(recipe.logging.logging_steps, given.json);
+  RunEvents events(stop_requested);
+  events.listen(progress);
+  TrainSummary summary = run.train(stage, backend, events);
   if (!given.json) {
     say(progress.finished(summary, expected, run.folder(stage).string()));
   }

@@ -36,10 +36,9 @@ constexpr int kNarrowBar = 10;
 
 }  // namespace
 
-TrainProgress::TrainProgress(int64_t logging_steps, bool quiet, std::function<bool()> should_stop)
+TrainProgress::TrainProgress(int64_t logging_steps, bool quiet)
     : logging_steps_(std::max<int64_t>(logging_steps, 1)),
       quiet_(quiet),
-      should_stop_(std::move(should_stop)),
       style_(Style::for_stdout()),
       line_(stdout),
       work_(line_, stdout) {}

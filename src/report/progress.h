@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,21 +11,20 @@
 #include "report/recent_speed.h"
 #include "report/terminal.h"
 #include "report/work_line.h"
-#include "train/trainer.h"
+#include "train/run_events.h"
 
 namespace snug {
 
-class TrainProgress : public TrainObserver {
+class TrainProgress : public RunListener {
  public:
   // `quiet` prints nothing but warnings, on the error stream (for --json).
-  TrainProgress(int64_t logging_steps, bool quiet, std::function<bool()> should_stop);
+  TrainProgress(int64_t logging_steps, bool quiet);
 
   void on_stage(const std::string& text) override;
   void on_progress(const WorkProgress& progress) override;
   void on_step(const StepMetrics& metrics) override;
   void on_evaluation(const EvaluationMetrics& metrics) override;
   void on_warning(const std::string& text) override;
-  bool should_stop() override { return should_stop_(); }
 
   // Loss curve and totals, once the run is over; the speed beside what was expected, if that is known.
   std::string finished(const TrainSummary& summary, const SpeedEstimate& expected,
@@ -37,7 +35,6 @@ class TrainProgress : public TrainObserver {
 
   int64_t logging_steps_;
   bool quiet_;
-  std::function<bool()> should_stop_;
   Style style_;
   LiveLine line_;
   WorkLine work_;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cmath>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -15,6 +14,7 @@
 #include "recipe/write.h"
 #include "train/adapter_files.h"
 #include "train/merge.h"
+#include "train/metrics_rows.h"
 #include "train/run_files.h"
 
 namespace snug {
@@ -22,33 +22,10 @@ namespace {
 
 constexpr int64_t kSmallFileBytes = 4 << 10;
 
-// Of a set or of all of them.
-template <typename Metrics>
-void add_measures(Json& json, const std::string& prefix, const Metrics& metrics) {
-  json[prefix + "loss"] = metrics.loss;
-  json[prefix + "perplexity"] = std::exp(metrics.loss);
-  json[prefix + "token_accuracy"] = metrics.token_accuracy();
-  json[prefix + "targets"] = metrics.targets;
-  if (metrics.answers > 0) {
-    json[prefix + "exact_match"] = metrics.exact_match();
-    json[prefix + "answers"] = metrics.answers;
-  }
-}
-
-// With the names that Hugging Face's Trainer gives them, but for the step.
-Json evaluation_json(const EvaluationMetrics& row) {
-  Json json = {{"step", row.step}};
-  add_measures(json, "eval_", row);
-  for (const SetMetrics& set : row.sets) {
-    add_measures(json, fmt::format("eval_{}_", set.name), set);
-  }
-  return json;
-}
-
 Json evaluations_json(const TrainSummary& summary) {
   Json evaluations = Json::array();
   for (const EvaluationMetrics& row : summary.evaluations) {
-    evaluations.push_back(evaluation_json(row));
+    evaluations.push_back(evaluation_row(row));
   }
   return evaluations;
 }
@@ -81,7 +58,7 @@ RunFiles planned_files(const Plan& plan, const TrainInputs& inputs) {
   return {std::move(files), checkpoint_files(plan, inputs), checkpoints_on_disk(inputs.recipe.training)};
 }
 
-void RunOutput::begin(const Plan& plan) {
+void RunOutput::begin(const Plan& plan, RunEvents& events) {
   identity_ = identity_of(inputs_);
   if (inputs_.resume) {
     require_same_inputs(identity_, *inputs_.resume);
@@ -90,7 +67,8 @@ void RunOutput::begin(const Plan& plan) {
   folder_.begin(planned.files, planned.checkpoint, planned.checkpoints);
   write_file_atomically(folder_.file(kRecipeFile), recipe_to_yaml(inputs_.recipe));
   write_file_atomically(folder_.file(kPlanFile), plan_to_json(plan).dump(2) + "\n");
-  metrics_.emplace(folder_.file(kMetricsFile), inputs_.resume ? inputs_.resume->metrics : "");
+  metrics_.emplace(folder_.file(kMetricsFile), inputs_.resume ? inputs_.resume->metrics : "", events);
+  events.listen(*metrics_);
   if (inputs_.resume) {
     last_checkpoint_ = inputs_.resume->folder;
   }
@@ -184,26 +162,6 @@ void RunOutput::remove_old_checkpoints(const RunProgress& progress) const {
 std::filesystem::path RunOutput::checkpoint_of(int64_t step) const {
   std::filesystem::path folder = folder_.path() / checkpoint_name(step);
   return std::filesystem::exists(folder / kCheckpointManifest) ? folder : std::filesystem::path();
-}
-
-std::string RunOutput::append(const Json& row) {
-  bool is_first_loss = !metrics_->append(row) && metrics_->rows_lost() == 1;
-  return is_first_loss ? metrics_->problem() + "; training goes on without these rows" : "";
-}
-
-std::string RunOutput::log_step(const StepMetrics& row, int64_t tokens_so_far) {
-  return append({{"step", row.step},
-                 {"epoch", row.epoch},
-                 {"loss", row.loss},
-                 {"grad_norm", row.gradient_norm},
-                 {"learning_rate", row.learning_rate},
-                 {"skipped_updates", row.skipped_updates},
-                 {"tokens", tokens_so_far},
-                 {"tokens_per_second", static_cast<double>(row.tokens) / std::max(row.seconds, 1e-9)}});
-}
-
-std::string RunOutput::log_evaluation(const EvaluationMetrics& row) {
-  return append(evaluation_json(row));
 }
 
 void RunOutput::save_result(Executor& executor, const BytesObserver& observer) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "train/checkpoint.h"
-#include "train/metrics_file.h"
+#include "train/metrics_log.h"
 #include "train/run_folder.h"
 #include "train/snapshot.h"
 #include "train/trainer.h"
@@ -30,14 +30,13 @@ class RunOutput {
   // All must outlive it.
   RunOutput(const TrainInputs& inputs, RunFolder& folder) : inputs_(inputs), folder_(folder) {}
 
-  // The folder is this run's from now on, with room for its result and its checkpoints.
-  void begin(const Plan& plan);
-  // Each returns a warning, or "": metrics that cannot be written do not end a run.
-  std::string log_step(const StepMetrics& row, int64_t tokens_so_far);
-  std::string log_evaluation(const EvaluationMetrics& row);
-  // Likewise for a checkpoint; older ones go when it is there. Where the plan has room for a copy of the
-  // state, it is written beside training, and the one after waits for it. The last one of a run is written at
-  // once, and may take the disk space that was kept for it.
+  // The folder is this run's from now on, with room for its result and its checkpoints. What is written as
+  // the run goes listens to it; `events` must outlive this.
+  void begin(const Plan& plan, RunEvents& events);
+  // Returns a warning, or "": a checkpoint that cannot be written does not end a run. Older ones go when it
+  // is there. Where the plan has room for a copy of the state, it is written beside training, and the one
+  // after waits for it. The last one of a run is written at once, and may take the disk space that was kept
+  // for it.
   std::string save_checkpoint(Executor& executor, const RunProgress& progress, int64_t total_steps,
                               bool is_last, const BytesObserver& observer = {});
   // What became of the checkpoint that is written beside training, if it is done, or by waiting for it.
@@ -59,7 +58,6 @@ class RunOutput {
     std::string problem;
   };
 
-  std::string append(const Json& row);
   // On any thread.
   Written write_checkpoint(BufferReader& reader, const ResumePoint& point,
                            const BytesObserver& observer) const;
@@ -68,7 +66,7 @@ class RunOutput {
 
   const TrainInputs& inputs_;
   RunFolder& folder_;
-  std::optional<MetricsFile> metrics_;
+  std::optional<MetricsLog> metrics_;
   RunIdentity identity_;
   std::filesystem::path last_checkpoint_;
   std::optional<Snapshot> snapshot_;  // where the plan has room for it

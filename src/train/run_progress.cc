@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace snug {
@@ -29,6 +31,10 @@ void measures_from_json(const Json& json, Metrics& metrics) {
 }
 
 }  // namespace
+
+bool StepMetrics::was_skipped() const {
+  return !std::isfinite(gradient_norm);
+}
 
 Json progress_to_json(const RunProgress& progress) {
   Json evaluations = Json::array();

@@ -15,6 +15,20 @@ constexpr double share_of(int64_t part, int64_t all) {
   return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
 }
 
+struct StepMetrics {
+  int64_t step = 0;  // 1 after the first update
+  int64_t total_steps = 0;
+  double epoch = 0;
+  double loss = 0;  // mean over the targets of the step
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  int64_t skipped_updates = 0;  // so far, this one included
+  int64_t tokens = 0;           // of the step
+  double seconds = 0;           // of the step
+
+  bool was_skipped() const;  // gradients that are not finite change nothing
+};
+
 // Of one named set.
 struct SetMetrics {
   std::string name;
@@ -72,6 +86,18 @@ struct RunProgress {
   WatchMemory watch;
 
   int64_t skipped_updates() const { return steps - updates; }
+};
+
+// How a run went.
+struct TrainSummary : RunProgress {
+  int64_t total_steps = 0;
+  int64_t planned_bytes = 0;
+  int64_t allocated_bytes = 0;
+  int64_t peak_used_bytes = 0;
+  bool interrupted = false;
+  bool ended_early = false;     // evaluations did not get better
+  std::string checkpoint;       // the newest one's folder, or ""
+  std::string stopped_because;  // "" unless there was nothing to be learned any more
 };
 
 Json progress_to_json(const RunProgress& progress);

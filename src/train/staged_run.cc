@@ -294,7 +294,7 @@ void StagedRun::connect(size_t index) {
   }
 }
 
-void StagedRun::merge_if_needed(size_t index, TrainObserver& observer) {
+void StagedRun::merge_if_needed(size_t index, const RunEvents& events) {
   const Stage& stage = stages_[index];
   fs::path target = stage.folder->path() / kMergedFolder;
   bool is_there = fs::exists(target) && stage.inputs.resume;
@@ -302,18 +302,18 @@ void StagedRun::merge_if_needed(size_t index, TrainObserver& observer) {
     return;
   }
   const fs::path& adapter = stages_[index - 1].folder->path();
-  observer.on_stage(fmt::format("merging {} into the weights", adapter.string()));
+  events.stage(fmt::format("merging {} into the weights", adapter.string()));
   merge_adapter(stage.plan, stages_[index - 1].inputs.model.folder, adapter, target,
                 [&](int64_t done, int64_t total) {
-                  observer.on_progress({"merging", done, total});
+                  events.progress({"merging", done, total});
                 });
 }
 
-TrainSummary StagedRun::train(size_t index, Backend& backend, TrainObserver& observer) {
-  merge_if_needed(index, observer);
+TrainSummary StagedRun::train(size_t index, Backend& backend, const RunEvents& events) {
+  merge_if_needed(index, events);
   connect(index);
   Stage& stage = stages_[index];
-  TrainSummary summary = snug::train(stage.inputs, stage.plan, backend, observer, *stage.folder);
+  TrainSummary summary = snug::train(stage.inputs, stage.plan, backend, events, *stage.folder);
   next_ = summary.interrupted ? index : index + 1;
   return summary;
 }

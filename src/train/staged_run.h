@@ -52,7 +52,7 @@ class StagedRun {
   void set_plans(const std::vector<Recipe>& recipes, std::vector<Plan> plans);
   const Plan& plan(size_t stage) const { return stages_[stage].plan; }
   void begin();  // the folders are this run's from now on, and there is room for all that it will write
-  TrainSummary train(size_t stage, Backend& backend, TrainObserver& observer);
+  TrainSummary train(size_t stage, Backend& backend, const RunEvents& events);
   // The last stage's result becomes the run's. Without all stages done, the run has stopped.
   Forgetting finish();
 
@@ -68,7 +68,7 @@ class StagedRun {
   void find_next_from(const std::filesystem::path& checkpoint);
   bool is_done(size_t stage);
   void connect(size_t stage);
-  void merge_if_needed(size_t stage, TrainObserver& observer);
+  void merge_if_needed(size_t stage, const RunEvents& events);
   std::vector<PlannedFile> root_files() const;
 
   bool resume_;

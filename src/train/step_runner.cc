@@ -40,10 +40,6 @@ bool StepResult::was_skipped() const {
   return !std::isfinite(gradient_norm);
 }
 
-bool StepMetrics::was_skipped() const {
-  return !std::isfinite(gradient_norm);
-}
-
 StepRunner::StepRunner(Executor& executor, const TrainingSection& training)
     : executor_(executor), training_(training), scales_loss_(executor.has(kTrainPhase, kShare)) {}
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -21,6 +22,7 @@
 #include "train/checkpoint.h"
 #include "train/first_loss.h"
 #include "train/loss_watch.h"
+#include "train/metrics_rows.h"
 #include "train/run_output.h"
 #include "train/weights.h"
 
@@ -33,20 +35,30 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// They are kept for the summary, and with checkpoints.
+class WarningList : public RunListener {
+ public:
+  explicit WarningList(RunProgress& progress) : progress_(progress) {}
+  void on_warning(const std::string& text) override { progress_.warnings.push_back(text); }
+
+ private:
+  RunProgress& progress_;
+};
+
 class Trainer {
  public:
-  Trainer(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer,
-          RunFolder& folder)
+  Trainer(const TrainInputs& inputs, const Plan& plan, Backend& backend, RunEvents events, RunFolder& folder)
       : inputs_(inputs),
         recipe_(inputs.recipe),
         folder_(folder.path()),
-        observer_(observer),
+        events_(std::move(events)),
         output_(inputs, folder),
         executor_(plan, backend),
         runner_(executor_, recipe_.training),
         watch_(inputs.model.spec.vocabulary, runner_.scales_loss()),
         batches_(inputs.data.train,
                  training_batches(recipe_, inputs.data.train, planned_batch(plan, kTrainPhase))) {
+    events_.listen(warnings_);
     if (evaluates() && recipe_.training.eval_max_new_tokens > 0) {
       answers_.emplace(executor_, inputs.model.folder, recipe_.training.eval_max_new_tokens);
     }
@@ -58,7 +70,7 @@ class Trainer {
     if (!problem.empty()) {
       throw bad_input(problem);
     }
-    output_.begin(executor_.plan());
+    output_.begin(executor_.plan(), events_);
     load();
     train_steps();
     end_if_nothing_is_learned();
@@ -78,12 +90,12 @@ class Trainer {
     load_constants(executor_);
     bool in_checkpoint = inputs_.resume && !recipe_.lora;
     if (recipe_.model.from_scratch && !in_checkpoint) {
-      observer_.on_stage("making fresh weights");
+      events_.stage("making fresh weights");
       initialize_weights(executor_, inputs_.model.spec, seed);
     } else if (!in_checkpoint) {
       TensorSource source = open_tensors(inputs_.model.folder);
       require_tensors(executor_.plan(), Role::base_weights, source, inputs_.model.folder);
-      observer_.on_stage(fmt::format("loading weights, {}", format_bytes(source.stored_bytes())));
+      events_.stage(fmt::format("loading weights, {}", format_bytes(source.stored_bytes())));
       load_tensors(executor_, Role::base_weights, source, progress_of("loading weights"));
     }
     if (!inputs_.frozen_adapter.empty()) {
@@ -92,7 +104,7 @@ class Trainer {
     if (inputs_.resume) {
       go_on(*inputs_.resume);
     } else if (!inputs_.start_adapter.empty()) {
-      observer_.on_stage(fmt::format("going on with the adapter {}", inputs_.start_adapter.string()));
+      events_.stage(fmt::format("going on with the adapter {}", inputs_.start_adapter.string()));
       load_adapter(executor_, inputs_.start_adapter);
     } else if (recipe_.lora) {
       initialize_adapters(executor_, seed);
@@ -100,11 +112,11 @@ class Trainer {
   }
 
   BytesObserver progress_of(const char* what) {
-    return [this, what](int64_t done, int64_t total) { observer_.on_progress({what, done, total}); };
+    return [this, what](int64_t done, int64_t total) { events_.progress({what, done, total}); };
   }
 
   void go_on(const ResumePoint& point) {
-    observer_.on_stage(fmt::format("going on from {}, step {}", point.folder.string(), point.progress.steps));
+    events_.stage(fmt::format("going on from {}, step {}", point.folder.string(), point.progress.steps));
     load_checkpoint(executor_, inputs_, point.folder);
     static_cast<RunProgress&>(summary_) = point.progress;
     watch_.recall(point.progress.watch);
@@ -118,7 +130,7 @@ class Trainer {
     start_ = Clock::now();
     waiting_since_ = start_;
     saved_at_ = start_;
-    summary_.interrupted = observer_.should_stop();
+    summary_.interrupted = events_.should_stop();
     if (inputs_.evaluates_first && !inputs_.resume && evaluates() && !summary_.interrupted) {
       measure();
     }
@@ -150,7 +162,7 @@ class Trainer {
     if (!waiting_.empty()) {
       record_results();
     }
-    warn(output_.wait_for_checkpoint());
+    events_.warn(output_.wait_for_checkpoint());
   }
 
   // All steps are done.
@@ -170,7 +182,7 @@ class Trainer {
   }
 
   void save_result() {
-    observer_.on_stage(fmt::format("saving to {}", folder_.string()));
+    events_.stage(fmt::format("saving to {}", folder_.string()));
     output_.save_result(executor_, progress_of("saving"));
   }
 
@@ -180,13 +192,13 @@ class Trainer {
     }
     std::filesystem::path best = output_.checkpoint_of(summary_.best->step);
     if (best.empty()) {
-      warn(fmt::format(
+      events_.warn(fmt::format(
           "the best evaluation was that of step {}, of which there is no checkpoint: the result is "
           "the last step's. training.save_strategy: best keeps one",
           summary_.best->step));
       return;
     }
-    observer_.on_stage(fmt::format("taking {}, the best evaluation", best.filename().string()));
+    events_.stage(fmt::format("taking {}, the best evaluation", best.filename().string()));
     load_checkpoint(executor_, inputs_, best);
     save_result();
   }
@@ -216,11 +228,12 @@ class Trainer {
     if (summary_.updates == 0 || saved_step_ == summary_.steps) {
       return;
     }
-    warn(output_.wait_for_checkpoint());
-    observer_.on_stage(fmt::format("saving {}", checkpoint_name(summary_.steps)));
+    events_.warn(output_.wait_for_checkpoint());
+    events_.stage(fmt::format("saving {}", checkpoint_name(summary_.steps)));
     summary_.watch = watch_.memory();
     bool is_last = summary_.interrupted || has_lost_patience() || summary_.steps >= summary_.total_steps;
-    warn(output_.save_checkpoint(executor_, summary_, summary_.total_steps, is_last, progress_of("saving")));
+    events_.warn(
+        output_.save_checkpoint(executor_, summary_, summary_.total_steps, is_last, progress_of("saving")));
     saved_step_ = summary_.steps;
     saved_at_ = Clock::now();
     waiting_since_ = saved_at_;
@@ -239,7 +252,7 @@ class Trainer {
   // False if the run is to stop: the step is dropped then.
   bool enqueue(const std::vector<Batch>& step) {
     bool whole = runner_.enqueue_step(step, summary_.steps, summary_.total_steps,
-                                      [&] { return observer_.should_stop(); });
+                                      [&] { return events_.should_stop(); });
     if (!whole) {
       return false;
     }
@@ -280,7 +293,7 @@ class Trainer {
     waiting_since_ = Clock::now();
     step_before_.reset();  // what it marked is done, and others set marks between steps
     summary_.seconds = seconds_before_ + seconds_since(start_);
-    warn(output_.look_at_checkpoint());
+    events_.warn(output_.look_at_checkpoint());
   }
 
   void record(StepMetrics& row) {
@@ -292,17 +305,10 @@ class Trainer {
       summary_.first_loss = row.loss;
     }
     if (is_logged(row.step)) {
-      warn(output_.log_step(row, summary_.tokens));
+      events_.row(step_row(row, summary_.tokens));
     }
-    observer_.on_step(row);
-    warn(watch_.see(row));
-  }
-
-  void warn(const std::string& warning) {
-    if (!warning.empty()) {
-      summary_.warnings.push_back(warning);
-      observer_.on_warning(warning);
-    }
+    events_.step(row);
+    events_.warn(watch_.see(row));
   }
 
   void evaluate() {
@@ -325,8 +331,8 @@ class Trainer {
     }
     row.step = summary_.steps;
     summary_.evaluations.push_back(row);
-    warn(output_.log_evaluation(row));
-    observer_.on_evaluation(row);
+    events_.row(evaluation_row(row));
+    events_.evaluation(row);
     waiting_since_ = Clock::now();
     return true;
   }
@@ -338,8 +344,8 @@ class Trainer {
     auto add = [&](const std::string& name, const Dataset& dataset, bool is_own) {
       BatchLimits most = planned_batch(executor_.plan(), kEvaluatePhase);
       EvaluationMetrics one = runner_.evaluate(dataset, most, [&](int64_t done, int64_t total) {
-        observer_.on_progress({"evaluating", done, total});
-        return !observer_.should_stop();
+        events_.progress({"evaluating", done, total});
+        return !events_.should_stop();
       });
       if (answers_ && one.complete) {
         generate_answers(dataset, one);
@@ -373,8 +379,8 @@ class Trainer {
   void generate_answers(const Dataset& dataset, EvaluationMetrics& metrics) {
     AnswerCounts counts = answers_->count_exact(questions_of(dataset, recipe_.training.eval_generated_rows),
                                                 [&](int64_t done, int64_t total) {
-                                                  observer_.on_progress({"answering", done, total});
-                                                  return !observer_.should_stop();
+                                                  events_.progress({"answering", done, total});
+                                                  return !events_.should_stop();
                                                 });
     metrics.answers = counts.answers;
     metrics.exact_answers = counts.exact;
@@ -429,7 +435,7 @@ class Trainer {
   const TrainInputs& inputs_;
   const Recipe& recipe_;
   std::filesystem::path folder_;
-  TrainObserver& observer_;
+  RunEvents events_;
   RunOutput output_;
   Executor executor_;
   StepRunner runner_;
@@ -437,6 +443,7 @@ class Trainer {
   BatchSequence batches_;
   std::optional<Answers> answers_;  // of a run that generates some where it evaluates
   TrainSummary summary_;
+  WarningList warnings_{summary_};
   std::vector<StepMetrics> waiting_;     // for their results
   std::optional<uint64_t> step_before_;  // a mark
   int64_t saved_step_ = 0;               // of the newest checkpoint
@@ -467,10 +474,10 @@ TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, c
           .start_adapter = std::move(start)};
 }
 
-TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer,
+TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, RunEvents events,
                    RunFolder& folder) {
   SNUG_CHECK(plan.fits(), "a plan that does not fit is not run");
-  return Trainer(inputs, plan, backend, observer, folder).run();
+  return Trainer(inputs, plan, backend, std::move(events), folder).run();
 }
 
 }  // namespace snug

@@ -18,55 +18,9 @@
 #include "recipe/recipe.h"
 #include "text/tokenizer/tokenizer.h"
 #include "train/resume_point.h"
-#include "train/run_progress.h"
+#include "train/run_events.h"
 
 namespace snug {
-
-struct StepMetrics {
-  int64_t step = 0;  // 1 after the first update
-  int64_t total_steps = 0;
-  double epoch = 0;
-  double loss = 0;  // mean over the targets of the step
-  double gradient_norm = 0;
-  double learning_rate = 0;
-  int64_t skipped_updates = 0;  // so far, this one included
-  int64_t tokens = 0;           // of the step
-  double seconds = 0;           // of the step
-
-  bool was_skipped() const;  // gradients that are not finite change nothing
-};
-
-// How a run went.
-struct TrainSummary : RunProgress {
-  int64_t total_steps = 0;
-  int64_t planned_bytes = 0;
-  int64_t allocated_bytes = 0;
-  int64_t peak_used_bytes = 0;
-  bool interrupted = false;
-  bool ended_early = false;     // evaluations did not get better
-  std::string checkpoint;       // the newest one's folder, or ""
-  std::string stopped_because;  // "" unless there was nothing to be learned any more
-};
-
-// Work between the steps that takes a while; one that is done has `done` == `total`.
-struct WorkProgress {
-  std::string_view what;  // "evaluating"
-  int64_t done = 0;       // bytes or batches
-  int64_t total = 0;
-};
-
-// How a run is followed from outside. Called on the training thread.
-class TrainObserver {
- public:
-  virtual ~TrainObserver() = default;
-  virtual void on_stage(const std::string& text) = 0;  // "loading weights", one line
-  virtual void on_progress(const WorkProgress& progress) = 0;
-  virtual void on_step(const StepMetrics& metrics) = 0;
-  virtual void on_evaluation(const EvaluationMetrics& metrics) = 0;
-  virtual void on_warning(const std::string& text) = 0;
-  // Asked often: the step in progress is dropped, and what was learned before is kept in a checkpoint.
-  virtual bool should_stop() = 0;
-};
 
 class RunFolder;
 
@@ -89,7 +43,7 @@ TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, c
 // Trains by `plan`, which must be of the same recipe and must fit. Writes the adapter (or the model),
 // checkpoints, recipe.yml, plan.json, metrics.jsonl and summary.json to `folder`. Throws bad_input if nothing
 // can be learned; what was learned before is saved then.
-TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, TrainObserver& observer,
+TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, RunEvents events,
                    RunFolder& folder);
 
 // The loop's moves, also for tests: optimizer steps, and the mean loss over all batches. A backend that runs

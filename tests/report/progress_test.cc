@@ -25,7 +25,7 @@ class Progress : public ::testing::Test {
     return progress_.finished(summary_, expected, "runs/one");
   }
 
-  TrainProgress progress_{10, true, [] { return false; }};
+  TrainProgress progress_{10, true};
   TrainSummary summary_;
   int64_t steps_ = 0;
 };

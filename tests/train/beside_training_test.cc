@@ -52,15 +52,12 @@ struct Hooks {
   std::function<bool()> should_stop = [] { return false; };
 };
 
-class Observer : public TrainObserver {
+class Observer : public RunListener {
  public:
   explicit Observer(const Hooks& hooks) : hooks_(hooks) {}
   void on_stage(const std::string& text) override { hooks_.on_stage(text); }
-  void on_progress(const WorkProgress&) override {}
   void on_step(const StepMetrics& metrics) override { hooks_.on_step(metrics.step); }
-  void on_evaluation(const EvaluationMetrics&) override {}
   void on_warning(const std::string& text) override { hooks_.on_warning(text); }
-  bool should_stop() override { return hooks_.should_stop(); }
 
  private:
   const Hooks& hooks_;
@@ -104,7 +101,9 @@ class BesideTraining : public testing::Test {
     checkpoint_bytes_ = plan.saving->checkpoint_bytes;
     Observer observer(hooks);
     RunFolder folder({.folder = recipe.output_dir, .model_folder = model.folder});
-    return train(inputs, plan, *backend_, observer, folder);
+    RunEvents events(hooks.should_stop);
+    events.listen(observer);
+    return train(inputs, plan, *backend_, events, folder);
   }
 
   // With a limit that has no byte for the copy.

@@ -31,14 +31,11 @@ class AheadBackend : public CpuBackend {
   uint64_t next_ = 0;
 };
 
-class Observer : public TrainObserver {
+class Observer : public RunListener {
  public:
-  void on_stage(const std::string&) override {}
-  void on_progress(const WorkProgress&) override {}
   void on_step(const StepMetrics& metrics) override { steps.push_back(metrics.step); }
-  void on_evaluation(const EvaluationMetrics&) override {}
   void on_warning(const std::string& text) override { ADD_FAILURE() << text; }
-  bool should_stop() override { return stop_after > 0 && ++asked > stop_after; }
+  bool should_stop() { return stop_after > 0 && ++asked > stop_after; }
 
   int64_t stop_after = 0;  // questions
   int64_t asked = 0;
@@ -75,7 +72,9 @@ class RunsAhead : public testing::Test {
     Observer observer;
     observer.stop_after = stop_after;
     RunFolder folder({.folder = recipe.output_dir, .model_folder = model.folder, .resume = resumes});
-    return train(inputs, plan, backend, observer, folder);
+    RunEvents events([&] { return observer.should_stop(); });
+    events.listen(observer);
+    return train(inputs, plan, backend, events, folder);
   }
   std::string metrics(const std::string& name) const {
     std::ifstream file(folder_.path() / name / "metrics.jsonl");

@@ -11,16 +11,6 @@
 namespace snug {
 namespace {
 
-class Silent : public TrainObserver {
- public:
-  void on_stage(const std::string&) override {}
-  void on_progress(const WorkProgress&) override {}
-  void on_step(const StepMetrics&) override {}
-  void on_evaluation(const EvaluationMetrics&) override {}
-  void on_warning(const std::string&) override {}
-  bool should_stop() override { return false; }
-};
-
 // Trains on examples of which a later one names a token that does not exist, so that a kernel reads what it
 // may not: an error of the device in the middle of the run.
 void train_until_the_card_fails(const std::filesystem::path& output) {
@@ -37,10 +27,9 @@ void train_until_the_card_fails(const std::filesystem::path& output) {
   TrainInputs inputs{recipe, model, {.train = make_dataset(examples), .eval = std::nullopt}};
   CudaBackend backend;
   Plan plan = plan_training(recipe, model.spec, backend);
-  Silent observer;
   try {
     RunFolder folder({.folder = output, .model_folder = model.folder});
-    train(inputs, plan, backend, observer, folder);
+    train(inputs, plan, backend, RunEvents(), folder);
   } catch (const Error& error) {
     std::fprintf(stderr, "kind %d: %s\n", static_cast<int>(error.kind()), error.what());
     std::_Exit(error.kind() == ErrorKind::environment ? 7 : 8);

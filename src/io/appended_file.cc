@@ -1,5 +1,5 @@
-// Appending rows.
-#include "train/metrics_file.h"
+// Appending records.
+#include "io/appended_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,35 +11,34 @@
 
 namespace snug {
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, std::string_view earlier) : path_(path) {
-  write_file_atomically(path, earlier);
+AppendedFile::AppendedFile(const std::filesystem::path& path, std::string_view beginning) : path_(path) {
+  write_file_atomically(path, beginning);
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
     throw write_error(errno, path, "cannot be written");
   }
-  bytes_ = static_cast<int64_t>(earlier.size());
+  bytes_ = static_cast<int64_t>(beginning.size());
 }
 
-MetricsFile::~MetricsFile() {
+AppendedFile::~AppendedFile() {
   ::close(descriptor_);
 }
 
-bool MetricsFile::append(const Json& row) {
-  std::string line = row.dump() + "\n";
-  std::span<const std::byte> left = std::as_bytes(std::span(line));
+bool AppendedFile::append(std::string_view record) {
+  std::span<const std::byte> left = std::as_bytes(std::span(record));
   int cause = try_write_fully(descriptor_, bytes_, left);
   if (cause == 0) {
-    bytes_ += static_cast<int64_t>(line.size());
+    bytes_ += static_cast<int64_t>(record.size());
     return true;
   }
   problem_ = write_error(cause, path_, "cannot be written", static_cast<int64_t>(left.size())).what();
-  ++rows_lost_;
-  // Half a line may have been written; if it cannot be cut off, the next row covers it.
+  ++records_lost_;
+  // Half a record may have been written; if it cannot be cut off, the next one covers it.
   [[maybe_unused]] int ignored = ::ftruncate(descriptor_, bytes_);
   return false;
 }
 
-std::string MetricsFile::text() const {
+std::string AppendedFile::text() const {
   return read_text_file(path_).substr(0, static_cast<size_t>(bytes_));
 }
 

@@ -1,0 +1,71 @@
+// What a run tells of itself while it goes, and to whom. Everything that follows a run (the terminal, the
+// files in its folder, the watch over it) is a listener of this one stream.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "train/run_progress.h"
+
+namespace snug {
+
+// Work between the steps that takes a while; one that is done has `done` == `total`.
+struct WorkProgress {
+  std::string_view what;  // "evaluating"
+  int64_t done = 0;       // bytes or batches
+  int64_t total = 0;
+};
+
+// Called on the training thread, which waits meanwhile; what it does not override it does not hear.
+class RunListener {
+ public:
+  virtual ~RunListener() = default;
+  virtual void on_stage(const std::string& /*text*/) {}  // "loading weights", one line
+  virtual void on_progress(const WorkProgress& /*progress*/) {}
+  virtual void on_step(const StepMetrics& /*metrics*/) {}  // each one
+  virtual void on_evaluation(const EvaluationMetrics& /*metrics*/) {}
+  // A line of metrics.jsonl: of each step that is logged and of each evaluation, before these are told.
+  virtual void on_row(const Json& /*row*/) {}
+  virtual void on_warning(const std::string& /*text*/) {}
+};
+
+class RunEvents {
+ public:
+  // `should_stop` is asked often: the step in progress is dropped then, and what was learned before is kept
+  // in a checkpoint.
+  explicit RunEvents(std::function<bool()> should_stop = [] { return false; })
+      : should_stop_(std::move(should_stop)) {}
+
+  // It must outlive the run. Those who came first hear first.
+  void listen(RunListener& listener) { listeners_.push_back(&listener); }
+  bool should_stop() const { return should_stop_(); }
+
+  void stage(const std::string& text) const { tell(&RunListener::on_stage, text); }
+  void progress(const WorkProgress& progress) const { tell(&RunListener::on_progress, progress); }
+  void step(const StepMetrics& metrics) const { tell(&RunListener::on_step, metrics); }
+  void evaluation(const EvaluationMetrics& metrics) const { tell(&RunListener::on_evaluation, metrics); }
+  void row(const Json& row) const { tell(&RunListener::on_row, row); }
+  // "" is no warning. Listeners may warn too, of what they hear.
+  void warn(const std::string& text) const {
+    if (!text.empty()) {
+      tell(&RunListener::on_warning, text);
+    }
+  }
+
+ private:
+  template <typename Event>
+  void tell(void (RunListener::*hear)(const Event&), const Event& event) const {
+    for (RunListener* listener : listeners_) {
+      (listener->*hear)(event);
+    }
+  }
+
+  std::function<bool()> should_stop_;
+  std::vector<RunListener*> listeners_;
+};
+
+}  // namespace snug
