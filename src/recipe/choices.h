@@ -95,6 +95,11 @@ inline constexpr std::array<Choice<OptimizerStates>, 3> kOptimizerStates = {{
     {"8bit", OptimizerStates::eight_bits},
 }};
 
+inline constexpr std::array<Choice<ReportTo>, 2> kReportTo = {{
+    {"tensorboard", ReportTo::tensorboard},
+    {"none", ReportTo::none},
+}};
+
 inline constexpr std::array<Choice<Recompute>, 3> kRecomputePolicies = {{
     {"none", Recompute::none},
     {"selective", Recompute::selective},
@@ -146,6 +151,9 @@ constexpr std::string_view name_of(Optimizer optimizer) {
 }
 constexpr std::string_view name_of(OptimizerStates states) {
   return choice_name(kOptimizerStates, states);
+}
+constexpr std::string_view name_of(ReportTo reader) {
+  return choice_name(kReportTo, reader);
 }
 constexpr std::string_view name_of(Recompute policy) {
   return choice_name(kRecomputePolicies, policy);

@@ -188,12 +188,14 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
      "not there: DeepSpeed; on one card memory.recompute and training.optimizer_states save what ZeRO would"},
     // logging and output
     {"log_interval logging_strategy logging_first_step steps_per_print", "write logging.logging_steps"},
-    {"logging_dir log_level log_level_replica log_on_each_node logging_nan_inf_filter disable_tqdm debug "
+    {"log_level log_level_replica log_on_each_node logging_nan_inf_filter disable_tqdm debug "
      "wall_clock_breakdown plot_loss include_num_input_tokens_seen include_tokens_per_second project",
      "not needed: metrics.jsonl in output_dir has every logged step"},
-    {"report_to run_name wandb_project wandb_entity wandb_name wandb_run_id use_wandb use_tensorboard "
+    {"logging_dir", "not needed: TensorBoard's files are in output_dir (logging.report_to)"},
+    {"run_name wandb_project wandb_entity wandb_name wandb_run_id use_wandb "
      "mlflow_tracking_uri comet_project_name trackio_space_id trackio_bucket_id trackio_static_space_id",
      "not there: trackers; metrics.jsonl in output_dir has every logged step"},
+    {"use_tensorboard", "write logging.report_to"},
     {"output output_path save_path", "write output_dir"},
     {"overwrite_output_dir", "give --overwrite on the command line; output_dir is where the run writes"},
     {"saves_per_epoch checkpoint_every enable_jit_checkpoint",

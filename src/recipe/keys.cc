@@ -420,6 +420,9 @@ void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
   keys.push_back(integer_key(
       "logging.logging_steps", {1, kMaxSteps},
       [](auto& recipe) -> auto& { return recipe.logging.logging_steps; }, "Steps between lines of metrics."));
+  keys.push_back(choice_key(
+      "logging.report_to", kReportTo, [](auto& recipe) -> auto& { return recipe.logging.report_to; },
+      "Who shall read the curves beside metrics.jsonl: `tensorboard` writes event files to output_dir."));
   keys.push_back(extends_key());
   keys.push_back(stages_key());
   keys.push_back(path_key(

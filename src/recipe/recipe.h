@@ -166,8 +166,12 @@ struct MemorySection {
   std::optional<int64_t> micro_batch_tokens;
 };
 
+// For whom a run writes its curves, beside metrics.jsonl.
+enum class ReportTo { none, tensorboard };
+
 struct LoggingSection {
   int64_t logging_steps = 10;
+  ReportTo report_to = ReportTo::tensorboard;
 };
 
 // What a stage begins with: the recipe's own start, or what the stage before it made.

@@ -17,7 +17,7 @@ namespace {
 
 // What a run does beside its steps, and where its files are: what they hold is compared by fingerprints. More
 // steps or epochs may be added, and a run that is cut shorter ends earlier.
-constexpr std::array<std::string_view, 22> kFree = {
+constexpr std::array<std::string_view, 23> kFree = {
     "output_dir",
     "model.path",
     "data.train_file",
@@ -40,6 +40,7 @@ constexpr std::array<std::string_view, 22> kFree = {
     "training.early_stopping_threshold",
     "memory.limit",
     "logging.logging_steps",
+    "logging.report_to",
 };
 // Those that change the result by rounding: the checkpoint's are taken.
 constexpr std::array<std::string_view, 6> kTaken = {

@@ -28,9 +28,11 @@ class RunListener {
   virtual void on_progress(const WorkProgress& /*progress*/) {}
   virtual void on_step(const StepMetrics& /*metrics*/) {}  // each one
   virtual void on_evaluation(const EvaluationMetrics& /*metrics*/) {}
-  // A line of metrics.jsonl: of each step that is logged and of each evaluation, before these are told.
+  // A line of metrics.jsonl, with its time: of each step that is logged and of each evaluation, before these
+  // are told.
   virtual void on_row(const Json& /*row*/) {}
   virtual void on_warning(const std::string& /*text*/) {}
+  virtual void on_end(const TrainSummary& /*summary*/) {}  // last, also of a run that was stopped
 };
 
 class RunEvents {
@@ -49,6 +51,7 @@ class RunEvents {
   void step(const StepMetrics& metrics) const { tell(&RunListener::on_step, metrics); }
   void evaluation(const EvaluationMetrics& metrics) const { tell(&RunListener::on_evaluation, metrics); }
   void row(const Json& row) const { tell(&RunListener::on_row, row); }
+  void end(const TrainSummary& summary) const { tell(&RunListener::on_end, summary); }
   // "" is no warning. Listeners may warn too, of what they hear.
   void warn(const std::string& text) const {
     if (!text.empty()) {

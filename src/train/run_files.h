@@ -2,12 +2,18 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace snug {
 
 inline constexpr const char* kRecipeFile = "recipe.yml";
 inline constexpr const char* kPlanFile = "plan.json";
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
+// The name TensorBoard looks for; the time and the machine follow.
+inline constexpr std::string_view kEventFilePrefix = "events.out.tfevents.";
+inline bool is_event_file_name(std::string_view name) {
+  return name.starts_with(kEventFilePrefix);
+}
 inline constexpr const char* kSummaryFile = "summary.json";
 inline constexpr const char* kStagesFile = "stages.json";
 

@@ -94,7 +94,8 @@ RunManifest read_manifest(const fs::path& folder) {
 // A run that saved nothing has left nothing to mix with.
 bool holds_something(const fs::path& folder, const RunManifest& manifest) {
   bool has_files = std::any_of(manifest.files.begin(), manifest.files.end(), [&](const std::string& name) {
-    bool comes_first = name == kManifest || name == kRecipeFile || name == kPlanFile || name == kMetricsFile;
+    bool comes_first = name == kManifest || name == kRecipeFile || name == kPlanFile ||
+                       name == kMetricsFile || is_event_file_name(name);
     std::error_code status;
     uintmax_t bytes = fs::file_size(folder / name, status);
     return !comes_first && !status && bytes > 0;
@@ -132,6 +133,16 @@ void remove_run(const fs::path& folder, const RunManifest& manifest, const std::
   }
   for (size_t i = manifest.files.size(); i-- > 0;) {  // what is in a folder before it, the manifest last
     fs::remove(folder / manifest.files[i], ignored);
+  }
+}
+
+// One that is read with the next would show steps twice.
+void remove_event_files(const fs::path& folder, const RunManifest& manifest) {
+  std::error_code ignored;
+  for (const std::string& name : manifest.files) {
+    if (is_event_file_name(name)) {
+      fs::remove(folder / name, ignored);
+    }
   }
 }
 
@@ -212,10 +223,11 @@ void RunFolder::begin(const std::vector<PlannedFile>& files, const std::vector<P
   if (!resume_) {
     clear();
   }
-  earlier_ = {};
   for (const PlannedFile& file : files) {
     files_.push_back(file.name);
   }
+  remove_event_files(folder_, earlier_);  // a run that goes on writes a new one, of all rows
+  earlier_ = {};
   write_manifest();  // before the files, so that whatever ends the run, no file of it is a stranger
   std::vector<PlannedFile> taken = files;
   taken.insert(taken.end(), checkpoint.begin(), checkpoint.end());

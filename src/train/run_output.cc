@@ -64,11 +64,20 @@ void RunOutput::begin(const Plan& plan, RunEvents& events) {
     require_same_inputs(identity_, *inputs_.resume);
   }
   RunFiles planned = planned_files(plan, inputs_);
+  std::string event_file = new_event_file_name();
+  if (inputs_.recipe.logging.report_to == ReportTo::tensorboard) {
+    planned.files.push_back({event_file, kSmallFileBytes});
+  }
   folder_.begin(planned.files, planned.checkpoint, planned.checkpoints);
   write_file_atomically(folder_.file(kRecipeFile), recipe_to_yaml(inputs_.recipe));
   write_file_atomically(folder_.file(kPlanFile), plan_to_json(plan).dump(2) + "\n");
-  metrics_.emplace(folder_.file(kMetricsFile), inputs_.resume ? inputs_.resume->metrics : "", events);
+  std::string earlier_rows = inputs_.resume ? inputs_.resume->metrics : "";
+  metrics_.emplace(folder_.file(kMetricsFile), earlier_rows, events);
   events.listen(*metrics_);
+  if (inputs_.recipe.logging.report_to == ReportTo::tensorboard) {
+    tensorboard_.emplace(folder_.file(event_file), inputs_.recipe, earlier_rows, events);
+    events.listen(*tensorboard_);
+  }
   if (inputs_.resume) {
     last_checkpoint_ = inputs_.resume->folder;
   }

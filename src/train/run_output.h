@@ -12,6 +12,7 @@
 #include "train/metrics_log.h"
 #include "train/run_folder.h"
 #include "train/snapshot.h"
+#include "train/tensorboard_log.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -67,6 +68,7 @@ class RunOutput {
   const TrainInputs& inputs_;
   RunFolder& folder_;
   std::optional<MetricsLog> metrics_;
+  std::optional<TensorboardLog> tensorboard_;
   RunIdentity identity_;
   std::filesystem::path last_checkpoint_;
   std::optional<Snapshot> snapshot_;  // where the plan has room for it

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/unix_time.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "plan/training.h"
@@ -305,10 +306,15 @@ class Trainer {
       summary_.first_loss = row.loss;
     }
     if (is_logged(row.step)) {
-      events_.row(step_row(row, summary_.tokens));
+      tell_row(step_row(row, summary_.tokens));
     }
     events_.step(row);
     events_.warn(watch_.see(row));
+  }
+
+  void tell_row(Json row) const {
+    row["time"] = unix_seconds();
+    events_.row(row);
   }
 
   void evaluate() {
@@ -331,7 +337,7 @@ class Trainer {
     }
     row.step = summary_.steps;
     summary_.evaluations.push_back(row);
-    events_.row(evaluation_row(row));
+    tell_row(evaluation_row(row));
     events_.evaluation(row);
     waiting_since_ = Clock::now();
     return true;
@@ -399,6 +405,7 @@ class Trainer {
     summary_.peak_used_bytes = executor_.announced_bytes();
     summary_.checkpoint = output_.last_checkpoint().string();
     summary_.ended_early = has_lost_patience() && summary_.steps < summary_.total_steps;
+    events_.end(summary_);
     output_.finish(summary_, executor_.plan());
   }
 

@@ -35,6 +35,7 @@ std::vector<Json> metrics_of(const fs::path& run) {
   for (std::string line; std::getline(file, line);) {
     rows.push_back(parse_json(line, "metrics.jsonl"));
     rows.back().erase("tokens_per_second");
+    rows.back().erase("time");
   }
   return rows;
 }

@@ -108,6 +108,7 @@ memory:
   micro_batch_tokens: 4096
 logging:
   logging_steps: 1
+  report_to: none
 output_dir: /runs/every key
 )";
 
@@ -179,6 +180,7 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.memory.loss_chunk_tokens, 256);
   EXPECT_EQ(recipe.memory.micro_batch_tokens, 4096);
   EXPECT_EQ(recipe.logging.logging_steps, 1);
+  EXPECT_EQ(recipe.logging.report_to, ReportTo::none);
   EXPECT_EQ(recipe.output_dir, "/runs/every key");
 }
 
