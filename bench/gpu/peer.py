@@ -3,9 +3,9 @@
 
 Random weights at the published shape, random tokens, fused AdamW. Prints one line "PEER {json}".
   peer.py --model Qwen/Qwen2.5-7B-Instruct --batch 4 --length 2048 [--rank 128] [--dtype bf16]
-          [--checkpointing] [--liger] [--target 256] [--steps 6] [--curve FOLDER] [--fp32-weights]
+          [--checkpointing] [--liger] [--nf4-double] [--target 256] [--steps 6] [--curve FOLDER] [--fp32-weights]
 --curve begins with the weights and sees the tokens that train_gpu wrote to the folder, and prints all losses.
-PEER_PATH names a folder with peft and liger_kernel where they are not installed.
+PEER_PATH names a folder with peft, liger_kernel and bitsandbytes where they are not installed.
 """
 
 import argparse
@@ -29,6 +29,10 @@ DECODERS = {
         vocab_size=151936, hidden_size=2048, intermediate_size=11008, num_hidden_layers=36,
         num_attention_heads=16, num_key_value_heads=2, rope_theta=1e6, max_position_embeddings=32768,
         tie_word_embeddings=True)),
+    "mistralai/Mistral-7B-Instruct-v0.3": ("Mistral", "mistral", dict(
+        vocab_size=32768, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32,
+        num_attention_heads=32, num_key_value_heads=8, rope_theta=1e6, max_position_embeddings=32768,
+        sliding_window=None, tie_word_embeddings=False)),
     "deepseek-ai/deepseek-llm-7b-base": ("Llama", "llama", dict(
         vocab_size=102400, hidden_size=4096, intermediate_size=11008, num_hidden_layers=30,
         num_attention_heads=32, num_key_value_heads=32, max_position_embeddings=4096)),
@@ -36,6 +40,26 @@ DECODERS = {
 FLAN_T5_XL = dict(vocab_size=32128, d_model=2048, d_kv=64, d_ff=5120, num_layers=24, num_heads=32,
                   feed_forward_proj="gated-gelu", tie_word_embeddings=False, decoder_start_token_id=0,
                   dropout_rate=0.0)
+
+
+def quantise(model):
+    """What load_in_4bit with nf4, double quantisation and bf16 compute makes of a model. PEFT's
+    prepare_model_for_kbit_training is left out: it would cast the head and the embeddings to fp32."""
+    import bitsandbytes
+
+    for name, module in list(model.named_modules()):
+        if isinstance(module, torch.nn.Linear) and name != "lm_head":
+            coded = bitsandbytes.nn.Linear4bit(
+                module.in_features, module.out_features, bias=module.bias is not None, device="meta",
+                compute_dtype=torch.bfloat16, compress_statistics=True, quant_type="nf4")
+            coded.weight = bitsandbytes.nn.Params4bit(
+                module.weight.detach().cpu(), requires_grad=False, compress_statistics=True, quant_type="nf4")
+            coded.bias = module.bias
+            module.weight = None
+            parent, _, last = name.rpartition(".")
+            setattr(model.get_submodule(parent), last, coded.to("cuda"))
+    torch.cuda.empty_cache()
+    model.is_loaded_in_4bit = True
 
 
 def make_model(options, dtype):
@@ -55,6 +79,8 @@ def make_model(options, dtype):
             model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
     torch.set_default_dtype(torch.float32)
     model.config.use_cache = False
+    if options.nf4_double:
+        quantise(model)
     if options.checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     if options.rank > 0:
@@ -111,6 +137,7 @@ def main():
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--liger", action="store_true")
+    parser.add_argument("--nf4-double", action="store_true", help="the base in 4 bits, by bitsandbytes")
     parser.add_argument("--curve", default="")
     parser.add_argument("--fp32-weights", action="store_true", help="compute in dtype by autocast, as Trainer's bf16")
     options = parser.parse_args()

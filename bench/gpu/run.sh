@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # snug and its peer on the same cases, one after the other in one call, and a table of both.
 #
-#   bench/gpu/run.sh [case...]      cases: A B C C2 E E2, curve_lora, curve_full; default: all
+#   bench/gpu/run.sh [case...]      cases: A B C C2 D D2 E E2, curve_lora, curve_full; default: all
 # The curve cases begin with the same weights, see the same tokens, and compare the losses.
 #   TRAIN_GPU  the benchmark program (default build/cuda/train_gpu)
 #   PYTHON     the python that has torch and transformers; "" leaves the peer out
-#   PEER_PATH  a folder with peft and liger_kernel, where they are not installed
+#   PEER_PATH  a folder with peft, liger_kernel and bitsandbytes, where they are not installed
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -24,8 +24,9 @@ peer() {
 case_of() { echo "CASE $1" | tee -a "$log"; }
 
 qwen=Qwen/Qwen2.5-7B-Instruct
+mistral=mistralai/Mistral-7B-Instruct-v0.3
 t5=google/flan-t5-xl
-for name in "${@:-A B C C2 E E2 curve_lora curve_full}"; do
+for name in "${@:-A B C C2 D D2 E E2 curve_lora curve_full}"; do
   for one in $name; do
     case_of "$one"
     case $one in
@@ -45,6 +46,15 @@ for name in "${@:-A B C C2 E E2 curve_lora curve_full}"; do
       C2)
         snug model=$qwen batch=1 length=2048 recompute=fit memory=23.6GiB chunk=512
         peer --model $qwen --batch 1 --length 2048 --checkpointing --liger
+        ;;
+      D)
+        snug model=$mistral batch=4 length=1536 rank=16 quantization=nf4_double recompute=full
+        peer --model $mistral --batch 4 --length 1536 --rank 16 --nf4-double --checkpointing
+        peer --model $mistral --batch 4 --length 1536 --rank 16 --nf4-double --checkpointing --liger
+        ;;
+      D2)
+        snug model=$mistral batch=4 length=1536 rank=16 quantization=nf4_double recompute=fit memory=28GiB
+        peer --model $mistral --batch 4 --length 1536 --rank 16 --nf4-double --liger
         ;;
       E)
         snug model=$t5 batch=8 length=512 target=256 rank=0 recompute=fit memory=31.3GiB states=bf16

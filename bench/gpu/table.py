@@ -20,6 +20,7 @@ def main():
         peers = [other["tok_s"] for name, which, other in rows if name == case and which == "PEER"]
         if kind == "PEER":
             name = "transformers" + (" + PEFT" if row["rank"] else "") + (" + Liger" if row["liger"] else "")
+            name += " + bitsandbytes" if row["nf4_double"] else ""
             print(f"| {case} | {name} | {row['tok_s']:,.0f} | | | {row['driver_GiB']:.1f} | |")
         else:
             ratio = f"{row['tok_s'] / max(peers):.2f}" if peers else ""
