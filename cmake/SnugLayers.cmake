@@ -130,6 +130,10 @@ function(snug_program)
       add_dependencies(test_${folder} snug)
     endif()
   endforeach()
+  if(SNUG_TESTS AND CMAKE_BUILD_TYPE STREQUAL Release)
+    add_test(NAME browser COMMAND "${CMAKE_SOURCE_DIR}/tests/browser/run.sh" $<TARGET_FILE:snug>)
+    set_tests_properties(browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+  endif()
 endfunction()
 
 # The harnesses: each fuzz/fuzz_<name>.cc is a program, and `fuzzers` builds them all. They call the readers

@@ -2,7 +2,7 @@
 # Installs the distribution packages that are missing for the groups named, and says why each is needed.
 # Silent and fast when nothing is missing. Debian 12 and Ubuntu 24.04; elsewhere it only checks.
 #
-#   tools/setup.sh [build] [test] [lint] [fuzz]
+#   tools/setup.sh [build] [test] [lint] [fuzz] [browser]
 set -euo pipefail
 
 # What tells that a package is not needed: a command, a pkg-config module, or a file of clang's own folder.
@@ -70,11 +70,20 @@ need_fuzz() {
   need libomp-dev "OpenMP headers for clang" has_clang_file include/omp.h
 }
 
+need_browser() {
+  if [[ $system == ubuntu-* ]]; then
+    echo "setup: Ubuntu has Chromium as a snap only; without one the tests of web pages are skipped"
+    return
+  fi
+  need python3 "drives the browser" has_command python3
+  need chromium "shows the web pages to their tests" has_command chromium
+}
+
 for group in "$@"; do
   case $group in
-    build | test | lint | fuzz) "need_$group" ;;
+    build | test | lint | fuzz | browser) "need_$group" ;;
     *)
-      echo "setup: no package group '$group'; there are: build test lint fuzz" >&2
+      echo "setup: no package group '$group'; there are: build test lint fuzz browser" >&2
       exit 2
       ;;
   esac

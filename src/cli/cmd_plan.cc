@@ -14,6 +14,7 @@
 #include "data/batches/limits.h"
 #include "fit/alternatives.h"
 #include "fit/choice.h"
+#include "io/atomic_file.h"
 #include "model/locate.h"
 #include "ops/table.h"
 #include "plan/plan_json.h"
@@ -21,6 +22,7 @@
 #include "plan/training.h"
 #include "recipe/parse.h"
 #include "report/data_progress.h"
+#include "report/plan_page.h"
 #include "report/plan_report.h"
 #include "train/staged_run.h"
 #include "train/trainer.h"
@@ -42,6 +44,7 @@ struct PlanOptions {
   bool data = false;
   bool json = false;
   bool programs = false;
+  std::string page;  // where one goes; "" for none
 };
 
 // A recipe's limit is for the card that it was written for; a card named on the command line takes its place.
@@ -57,6 +60,19 @@ void follow_card(Recipe& recipe, const PlanOptions& options) {
 void print_programs(const Plan& plan) {
   for (const PhasePlan& phase : plan.phases) {
     fmt::print("{}", to_text(phase.program));
+  }
+}
+
+void write_page(const PlanOptions& options, const Recipe& recipe, const std::vector<NamedPlan>& plans,
+                const std::string& device) {
+  if (options.page.empty()) {
+    return;
+  }
+  std::string method = recipe.lora ? fmt::format("LoRA r={}", recipe.lora->r) : "full fine-tuning";
+  write_file_atomically(options.page,
+                        plan_page(fmt::format("{}, {}", recipe.model.path, method), device, plans));
+  if (!options.json && !options.programs) {
+    fmt::print("  page    {}\n", options.page);
   }
 }
 
@@ -96,11 +112,16 @@ int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
     fmt::print("{}{}", plans.report(describe_device(*device, options.device), style),
                plans.misfit_report(style));
   }
+  std::vector<NamedPlan> named;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    named.push_back({stages[i].stage.name, &plans.plans()[i]});
+  }
+  write_page(options, stages.front(), named, describe_device(*device, options.device));
   return plans.fit() ? kExitOk : kExitDoesNotFit;
 }
 
 int plan_command(const PlanOptions& options) {
-  const auto& [arguments, device, with_data, json, programs] = options;
+  const auto& [arguments, device, with_data, json, programs, page] = options;
   std::vector<Recipe> recipes = read_recipes(arguments.path, all_overrides(arguments));
   for (Recipe& one : recipes) {
     follow_card(one, options);
@@ -115,9 +136,13 @@ int plan_command(const PlanOptions& options) {
   FittedRecipe chosen = choose_plan(asked, spec, *planned_for, limits);
   const Recipe& recipe = chosen.recipe;
   const Plan& plan = chosen.plan;
+  auto finish = [&] {
+    write_page(options, recipe, {{"", &plan}}, describe_device(*planned_for, device));
+    return plan.fits() ? kExitOk : kExitDoesNotFit;
+  };
   if (programs) {
     print_programs(plan);
-    return plan.fits() ? kExitOk : kExitDoesNotFit;
+    return finish();
   }
   Alternatives alternatives;
   if (!plan.fits()) {
@@ -150,7 +175,7 @@ int plan_command(const PlanOptions& options) {
       fmt::print("{}", does_not_fit_report(plan, alternatives, style));
     }
   }
-  return plan.fits() ? kExitOk : kExitDoesNotFit;
+  return finish();
 }
 
 }  // namespace
@@ -175,6 +200,8 @@ void add_plan_command(CLI::App& app, Action& action) {
           "Print what each phase runs on this device instead: every buffer with its home, every op with "
           "its scratch memory")
       ->excludes("--json");
+  command->add_option("--html", options->page,
+                      "Also write a web page that needs nothing else: which buffers live where and when");
   command->footer(
       "\nNeeds the recipe and the model's config.json; no weights, no data. Every\n"
       "sequence is then as long as data.max_length allows; with --data, as long as\n"
@@ -187,7 +214,7 @@ void add_plan_command(CLI::App& app, Action& action) {
       "\nExamples:\n  snug plan recipes/ship_log.yml --memory 64MB\n"
       "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json\n"
       "  snug plan recipes/ship_log.yml --device cuda --memory 24GB\n"
-      "  snug plan recipes/ship_log.yml --gpu 3090\n"
+      "  snug plan recipes/ship_log.yml --gpu 3090 --html plan.html\n"
       "  snug plan recipes/cases/security.yml --gpu a6000");
   command->callback([options, &action] { action = [options] { return plan_command(*options); }; });
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "plan/layout.h"
 #include "plan/training.h"
 
 namespace snug {
@@ -76,6 +77,12 @@ Json plan_to_json(const Plan& plan) {
           {"evaluation_sequences", evaluated ? Json(*evaluated) : Json()},
           {"saving", plan.saving ? saving_json(*plan.saving) : Json()},
           {"phases", phases}};
+}
+
+std::string plan_file(const Plan& plan) {
+  Json json = plan_to_json(plan);
+  json["layout"] = layout_to_json(layout_of(plan));
+  return json.dump(1) + "\n";
 }
 
 }  // namespace snug

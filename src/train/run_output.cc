@@ -33,8 +33,9 @@ Json evaluations_json(const TrainSummary& summary) {
 }  // namespace
 
 RunFiles planned_files(const Plan& plan, const TrainInputs& inputs) {
-  std::vector<PlannedFile> files = {
-      {kRecipeFile, kSmallFileBytes}, {kPlanFile, kSmallFileBytes}, {kMetricsFile, kSmallFileBytes}};
+  std::vector<PlannedFile> files = {{kRecipeFile, kSmallFileBytes},
+                                    {kPlanFile, std::ssize(plan_file(plan))},
+                                    {kMetricsFile, kSmallFileBytes}};
   std::vector<PlannedFile> result = result_files(plan, inputs);
   files.insert(files.end(), result.begin(), result.end());
   auto add_folder = [&](const char* folder, const std::vector<PlannedFile>& inner) {
@@ -70,7 +71,7 @@ void RunOutput::begin(const Plan& plan, RunEvents& events) {
   }
   folder_.begin(planned.files, planned.checkpoint, planned.checkpoints);
   write_file_atomically(folder_.file(kRecipeFile), recipe_to_yaml(inputs_.recipe));
-  write_file_atomically(folder_.file(kPlanFile), plan_to_json(plan).dump(2) + "\n");
+  write_file_atomically(folder_.file(kPlanFile), plan_file(plan));
   std::string earlier_rows = inputs_.resume ? inputs_.resume->metrics : "";
   metrics_.emplace(folder_.file(kMetricsFile), earlier_rows, events);
   events.listen(*metrics_);
