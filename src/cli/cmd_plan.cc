@@ -22,6 +22,7 @@
 #include "plan/training.h"
 #include "recipe/parse.h"
 #include "report/data_progress.h"
+#include "report/memory_picture.h"
 #include "report/plan_page.h"
 #include "report/plan_report.h"
 #include "train/staged_run.h"
@@ -45,6 +46,7 @@ struct PlanOptions {
   bool json = false;
   bool programs = false;
   std::string page;  // where one goes; "" for none
+  bool picture = false;
 };
 
 // A recipe's limit is for the card that it was written for; a card named on the command line takes its place.
@@ -121,7 +123,7 @@ int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
 }
 
 int plan_command(const PlanOptions& options) {
-  const auto& [arguments, device, with_data, json, programs, page] = options;
+  const auto& [arguments, device, with_data, json, programs, page, picture] = options;
   std::vector<Recipe> recipes = read_recipes(arguments.path, all_overrides(arguments));
   for (Recipe& one : recipes) {
     follow_card(one, options);
@@ -171,6 +173,9 @@ int plan_command(const PlanOptions& options) {
     Style style = Style::for_stdout();
     fmt::print("{}{}{}", plan_report(plan, recipe, spec, describe_device(*planned_for, device), style),
                choice_report(chosen, style), speed_report(expected, style));
+    if (picture || stdout_is_terminal()) {
+      fmt::print("\n{}", memory_picture(plan, style));
+    }
     if (!plan.fits()) {
       fmt::print("{}", does_not_fit_report(plan, alternatives, style));
     }
@@ -200,6 +205,8 @@ void add_plan_command(CLI::App& app, Action& action) {
           "Print what each phase runs on this device instead: every buffer with its home, every op with "
           "its scratch memory")
       ->excludes("--json");
+  command->add_flag("--picture", options->picture,
+                    "Draw memory over the ops of the phase that needs most, also where there is no terminal");
   command->add_option("--html", options->page,
                       "Also write a web page that needs nothing else: which buffers live where and when");
   command->footer(

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -144,6 +146,45 @@ Layout layout_of(const Plan& plan) {
     }
   }
   return layout;
+}
+
+std::vector<int64_t> live_bytes(const PhaseLayout& phase) {
+  size_t ops = std::max<size_t>(1, phase.ops.size());
+  std::vector<int64_t> changes(ops + 1, 0);
+  std::set<std::tuple<int, int64_t, int64_t>> ends;  // op, offset and bytes
+  for (const PlacedBuffer& buffer : phase.buffers) {
+    if (buffer.home == Home::device && !buffer.persists) {
+      changes[static_cast<size_t>(buffer.first_op)] += buffer.bytes;
+      changes[static_cast<size_t>(buffer.last_op) + 1] -= buffer.bytes;
+      if (buffer.first_op < buffer.last_op) {
+        ends.emplace(buffer.last_op, buffer.offset, buffer.bytes);
+      }
+    }
+  }
+  std::vector<int64_t> live(ops, 0);
+  int64_t sum = 0;
+  for (size_t op = 0; op < ops; ++op) {
+    sum += changes[op];
+    live[op] = sum;
+  }
+  for (const PlacedBuffer& buffer : phase.buffers) {
+    bool counts = buffer.home == Home::device && !buffer.persists;
+    if (counts && ends.contains({buffer.first_op, buffer.offset, buffer.bytes})) {
+      live[static_cast<size_t>(buffer.first_op)] -= buffer.bytes;
+    }
+  }
+  return live;
+}
+
+int64_t persistent_bytes(const Layout& layout) {
+  int64_t end = 0;
+  for (const PhaseLayout& phase : layout.phases) {
+    for (const PlacedBuffer& buffer : phase.buffers) {
+      bool counts = buffer.home == Home::device && buffer.persists;
+      end = std::max(end, counts ? buffer.offset + buffer.bytes : 0);
+    }
+  }
+  return end;
 }
 
 Json layout_to_json(const Layout& layout) {

@@ -50,13 +50,6 @@ TEST(Layout, HoldsEveryBufferAndComesBackFromItsFile) {
 TEST(Layout, IsLiveAsThePlanCounts) {
   Plan plan = small_plan(true, Recompute::none);
   Layout layout = layout_of(plan);
-  int64_t persistent_end = 0;
-  for (const PhaseLayout& phase : layout.phases) {
-    for (const PlacedBuffer& buffer : phase.buffers) {
-      bool counts = buffer.home == Home::device && buffer.persists;
-      persistent_end = std::max(persistent_end, counts ? buffer.offset + buffer.bytes : 0);
-    }
-  }
   for (size_t i = 0; i < layout.phases.size(); ++i) {
     const PhaseLayout& phase = layout.phases[i];
     int64_t most = 0;
@@ -73,8 +66,9 @@ TEST(Layout, IsLiveAsThePlanCounts) {
         live += bytes;
       }
       most = std::max(most, live);
+      EXPECT_EQ(live_bytes(phase)[static_cast<size_t>(op)], live) << phase.name << " " << op;
     }
-    EXPECT_EQ(persistent_end + most, plan.phases[i].device().lower_bound_bytes) << phase.name;
+    EXPECT_EQ(persistent_bytes(layout) + most, plan.phases[i].device().lower_bound_bytes) << phase.name;
   }
 }
 
