@@ -18,6 +18,14 @@ struct DeviceRates {
   double seconds_per_op = 0;    // between the end of one and the next at work
 };
 
+// How a card is now; what the driver does not tell is left out.
+struct CardHealth {
+  std::optional<int> celsius;
+  std::optional<double> watts;
+  bool is_slowed_by_heat = false;
+  bool is_slowed_by_power_brake = false;  // its supply does not give what it may take
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -27,6 +35,9 @@ class Device {
   virtual std::string label() const { return std::string(name()); }
   // The device it found, its free memory and who else uses it, on one line; "" if there is nothing to say.
   virtual std::string description() const { return ""; }
+
+  // Asked while it works; nothing where there is no such thing.
+  virtual std::optional<CardHealth> health() const { return std::nullopt; }
 
   // For computing in this dtype.
   virtual DeviceRates rates(DType /*dtype*/) const { return {}; }

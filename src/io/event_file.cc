@@ -8,7 +8,11 @@
 namespace snug {
 namespace {
 
-enum WireType { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
+// Types on the wire.
+constexpr int kVarint = 0;
+constexpr int kFixed64 = 1;
+constexpr int kLengthDelimited = 2;
+constexpr int kFixed32 = 5;
 
 constexpr std::array<uint32_t, 256> make_checksum_table() {
   constexpr uint32_t kCastagnoliReflected = 0x82f63b78;

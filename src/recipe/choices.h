@@ -95,6 +95,11 @@ inline constexpr std::array<Choice<OptimizerStates>, 3> kOptimizerStates = {{
     {"8bit", OptimizerStates::eight_bits},
 }};
 
+inline constexpr std::array<Choice<OnTrouble>, 2> kOnTrouble = {{
+    {"stop", OnTrouble::stop},
+    {"warn", OnTrouble::warn},
+}};
+
 inline constexpr std::array<Choice<ReportTo>, 2> kReportTo = {{
     {"tensorboard", ReportTo::tensorboard},
     {"none", ReportTo::none},
@@ -151,6 +156,9 @@ constexpr std::string_view name_of(Optimizer optimizer) {
 }
 constexpr std::string_view name_of(OptimizerStates states) {
   return choice_name(kOptimizerStates, states);
+}
+constexpr std::string_view name_of(OnTrouble policy) {
+  return choice_name(kOnTrouble, policy);
 }
 constexpr std::string_view name_of(ReportTo reader) {
   return choice_name(kReportTo, reader);

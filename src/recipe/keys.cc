@@ -365,6 +365,11 @@ void add_training(std::vector<RecipeKey>& keys) {
       "and rounds stochastically: 6 bytes a trained parameter beside the gradient instead of 14. `8bit` is "
       "bitsandbytes' block-wise 8-bit AdamW, also without that copy: 4 bytes; tensors of less than 4096 "
       "elements keep fp32 moments."));
+  keys.push_back(choice_key(
+      "training.on_trouble", kOnTrouble, [](auto& recipe) -> auto& { return recipe.training.on_trouble; },
+      "Where the rest of a run would be worth nothing ([which troubles](runs.md#trouble)): `stop` ends it "
+      "and "
+      "names the last good checkpoint; `warn` goes on. Of what is merely suspicious both warn."));
 }
 
 // Followed before any other key is read (parse.cc), and written out when a recipe is saved.

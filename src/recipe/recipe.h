@@ -120,6 +120,9 @@ enum class OptimizerStates {
   eight_bits,  // codes in blocks (backend/adamw_8bit_formula.h)
 };
 
+// What becomes of a run of which the rest is worth nothing (train/run_watch.h).
+enum class OnTrouble { stop, warn };
+
 struct TrainingSection {
   double num_train_epochs = 3;
   int64_t max_steps = -1;  // more than 0 overrides num_train_epochs
@@ -154,6 +157,7 @@ struct TrainingSection {
   int64_t early_stopping_patience = 0;    // evaluations in a row that are no better; 0: no limit
   double early_stopping_threshold = 0;    // what counts as better
   OptimizerStates optimizer_states = OptimizerStates::fp32;
+  OnTrouble on_trouble = OnTrouble::stop;
 };
 
 enum class Recompute { none, selective, full };

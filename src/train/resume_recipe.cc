@@ -17,7 +17,7 @@ namespace {
 
 // What a run does beside its steps, and where its files are: what they hold is compared by fingerprints. More
 // steps or epochs may be added, and a run that is cut shorter ends earlier.
-constexpr std::array<std::string_view, 23> kFree = {
+constexpr std::array<std::string_view, 24> kFree = {
     "output_dir",
     "model.path",
     "data.train_file",
@@ -38,6 +38,7 @@ constexpr std::array<std::string_view, 23> kFree = {
     "training.greater_is_better",
     "training.early_stopping_patience",
     "training.early_stopping_threshold",
+    "training.on_trouble",
     "memory.limit",
     "logging.logging_steps",
     "logging.report_to",

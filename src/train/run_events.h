@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "train/run_progress.h"
+#include "train/trouble.h"
 
 namespace snug {
 
@@ -32,6 +33,8 @@ class RunListener {
   // are told.
   virtual void on_row(const Json& /*row*/) {}
   virtual void on_warning(const std::string& /*text*/) {}
+  // What the watch over the run has found; a warning for those who do not tell the two apart.
+  virtual void on_trouble(const Trouble& trouble) { on_warning(trouble.text()); }
   virtual void on_end(const TrainSummary& /*summary*/) {}  // last, also of a run that was stopped
 };
 
@@ -52,6 +55,7 @@ class RunEvents {
   void evaluation(const EvaluationMetrics& metrics) const { tell(&RunListener::on_evaluation, metrics); }
   void row(const Json& row) const { tell(&RunListener::on_row, row); }
   void end(const TrainSummary& summary) const { tell(&RunListener::on_end, summary); }
+  void trouble(const Trouble& trouble) const { tell(&RunListener::on_trouble, trouble); }
   // "" is no warning. Listeners may warn too, of what they hear.
   void warn(const std::string& text) const {
     if (!text.empty()) {

@@ -111,8 +111,10 @@ std::string RunOutput::save_checkpoint(Executor& executor, const RunProgress& pr
   }
   snapshot_->take();
   writing_step_ = progress.steps;
-  writing_ = std::async(std::launch::async,
-                        [this, point = std::move(point)] { return write_checkpoint(*snapshot_, point, {}); });
+  last_progress_ = Clock::now();
+  writing_ = std::async(std::launch::async, [this, point = std::move(point)] {
+    return write_checkpoint(*snapshot_, point, [&](int64_t, int64_t) { last_progress_ = Clock::now(); });
+  });
   return "";
 }
 
@@ -149,6 +151,13 @@ std::string RunOutput::note(const Written& written, int64_t step) {
 std::string RunOutput::look_at_checkpoint() {
   bool is_done = writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   return is_done ? note(writing_.get(), writing_step_) : "";
+}
+
+std::optional<double> RunOutput::seconds_without_progress() const {
+  if (!writing_.valid() || writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    return std::nullopt;
+  }
+  return std::chrono::duration<double>(Clock::now() - last_progress_.load()).count();
 }
 
 std::string RunOutput::wait_for_checkpoint() {

@@ -2,6 +2,8 @@
 // summary.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <optional>
@@ -43,6 +45,8 @@ class RunOutput {
   // What became of the checkpoint that is written beside training, if it is done, or by waiting for it.
   std::string look_at_checkpoint();
   std::string wait_for_checkpoint();
+  // How long the disk has taken nothing of it, while one is being written.
+  std::optional<double> seconds_without_progress() const;
   // The newest one of this run that is known to be whole, or "".
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
   // The one of this step, or "" if it is not kept.
@@ -73,7 +77,9 @@ class RunOutput {
   std::filesystem::path last_checkpoint_;
   std::optional<Snapshot> snapshot_;  // where the plan has room for it
   int64_t writing_step_ = 0;
-  std::future<Written> writing_;  // last: it is waited for before anything else goes
+  using Clock = std::chrono::steady_clock;
+  std::atomic<Clock::time_point> last_progress_;  // of what is being written
+  std::future<Written> writing_;                  // last: it is waited for before anything else goes
 };
 
 }  // namespace snug

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -30,6 +31,48 @@ void measures_from_json(const Json& json, Metrics& metrics) {
   metrics.exact_answers = json.value("exact_answers", int64_t{0});
 }
 
+Json watch_to_json(const WatchMemory& watch) {
+  return {{"skipped_in_a_row", watch.skipped_in_a_row},
+          {"skipped_share", watch.skipped_share},
+          {"updates", watch.updates},
+          {"scale_doublings", watch.clock.doublings},
+          {"good_steps", watch.clock.good_steps},
+          {"collapsed_in_a_row", watch.collapsed_in_a_row},
+          {"smoothed", watch.smoothed},
+          {"lowest_smoothed", watch.lowest_smoothed},
+          {"seen", watch.seen},
+          {"high_in_a_row", watch.high_in_a_row},
+          {"zero_in_a_row", watch.zero_in_a_row},
+          {"adapters_seen", watch.adapters_seen},
+          {"last_evaluation", watch.last_evaluation ? Json(*watch.last_evaluation) : Json()},
+          {"evaluations_rising", watch.evaluations_rising},
+          {"told", watch.told}};
+}
+
+// Checkpoints of earlier versions have less: that starts anew.
+WatchMemory watch_from_json(const Json& json) {
+  WatchMemory watch;
+  json.at("skipped_in_a_row").get_to(watch.skipped_in_a_row);
+  json.at("smoothed").get_to(watch.smoothed);
+  json.at("lowest_smoothed").get_to(watch.lowest_smoothed);
+  json.at("seen").get_to(watch.seen);
+  watch.skipped_share = json.value("skipped_share", 0.0);
+  watch.updates = json.value("updates", int64_t{0});
+  // The scale is from 1 to 2^24.
+  watch.clock.doublings = std::clamp<int64_t>(json.value("scale_doublings", int64_t{0}), -16, 8);
+  watch.clock.good_steps = json.value("good_steps", int64_t{0});
+  watch.collapsed_in_a_row = json.value("collapsed_in_a_row", int64_t{0});
+  watch.high_in_a_row = json.value("high_in_a_row", int64_t{0});
+  watch.zero_in_a_row = json.value("zero_in_a_row", int64_t{0});
+  watch.adapters_seen = json.value("adapters_seen", true);
+  if (json.contains("last_evaluation") && !json.at("last_evaluation").is_null()) {
+    watch.last_evaluation = json.at("last_evaluation").get<double>();
+  }
+  watch.evaluations_rising = json.value("evaluations_rising", int64_t{0});
+  watch.told = json.value("told", std::vector<std::string>());
+  return watch;
+}
+
 }  // namespace
 
 bool StepMetrics::was_skipped() const {
@@ -48,7 +91,6 @@ Json progress_to_json(const RunProgress& progress) {
     evaluation["step"] = row.step;
     evaluation["sets"] = sets;
   }
-  const WatchMemory& watch = progress.watch;
   Json best;
   if (progress.best) {
     best = {{"step", progress.best->step}, {"value", progress.best->value}};
@@ -63,13 +105,7 @@ Json progress_to_json(const RunProgress& progress) {
           {"best", best},
           {"evaluations_no_better", progress.evaluations_no_better},
           {"warnings", progress.warnings},
-          {"watch",
-           {{"skipped_in_a_row", watch.skipped_in_a_row},
-            {"warned_of_skips", watch.warned_of_skips},
-            {"warned_of_size", watch.warned_of_size},
-            {"smoothed", watch.smoothed},
-            {"lowest_smoothed", watch.lowest_smoothed},
-            {"seen", watch.seen}}}};
+          {"watch", watch_to_json(progress.watch)}};
 }
 
 RunProgress progress_from_json(const Json& json, const std::string& source) {
@@ -95,13 +131,7 @@ RunProgress progress_from_json(const Json& json, const std::string& source) {
     }
     json.at("evaluations_no_better").get_to(progress.evaluations_no_better);
     json.at("warnings").get_to(progress.warnings);
-    const Json& watch = json.at("watch");
-    watch.at("skipped_in_a_row").get_to(progress.watch.skipped_in_a_row);
-    watch.at("warned_of_skips").get_to(progress.watch.warned_of_skips);
-    watch.at("warned_of_size").get_to(progress.watch.warned_of_size);
-    watch.at("smoothed").get_to(progress.watch.smoothed);
-    watch.at("lowest_smoothed").get_to(progress.watch.lowest_smoothed);
-    watch.at("seen").get_to(progress.watch.seen);
+    progress.watch = watch_from_json(json.at("watch"));
     return progress;
   } catch (const Json::exception& error) {
     throw bad_input(fmt::format("{}: is not what snug writes of a run: {}", source, error.what()));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "program/step_clock.h"
 
 namespace snug {
 
@@ -56,14 +57,22 @@ struct EvaluationMetrics {
   double exact_match() const { return share_of(exact_answers, answers); }
 };
 
-// What the watch over the losses remembers (train/loss_watch.h).
+// What the watch over a run remembers (train/run_watch.h).
 struct WatchMemory {
   int64_t skipped_in_a_row = 0;
-  bool warned_of_skips = false;
-  bool warned_of_size = false;
+  double skipped_share = 0;  // of the last hundred steps or so
+  int64_t updates = 0;       // at a rate above 0
+  StepClock clock;           // of a loss that is scaled
+  int64_t collapsed_in_a_row = 0;
   double smoothed = 0;
   double lowest_smoothed = 0;
   int64_t seen = 0;
+  int64_t high_in_a_row = 0;
+  int64_t zero_in_a_row = 0;
+  bool adapters_seen = false;
+  std::optional<double> last_evaluation;
+  int64_t evaluations_rising = 0;  // in a row
+  std::vector<std::string> told;   // kinds of trouble
 };
 
 // The evaluation that was best so far.

@@ -22,9 +22,10 @@
 #include "train/best_evaluation.h"
 #include "train/checkpoint.h"
 #include "train/first_loss.h"
-#include "train/loss_watch.h"
+#include "train/idle_adapters.h"
 #include "train/metrics_rows.h"
 #include "train/run_output.h"
+#include "train/run_watch.h"
 #include "train/weights.h"
 
 namespace snug {
@@ -46,6 +47,9 @@ class WarningList : public RunListener {
   RunProgress& progress_;
 };
 
+// A card is asked no more often: it costs a call of the driver.
+constexpr double kSecondsBetweenLooks = 10;
+
 class Trainer {
  public:
   Trainer(const TrainInputs& inputs, const Plan& plan, Backend& backend, RunEvents events, RunFolder& folder)
@@ -56,7 +60,12 @@ class Trainer {
         output_(inputs, folder),
         executor_(plan, backend),
         runner_(executor_, recipe_.training),
-        watch_(inputs.model.spec.vocabulary, runner_.scales_loss()),
+        watch_({.vocabulary = inputs.model.spec.vocabulary,
+                .scales_loss = runner_.scales_loss(),
+                .on_trouble = recipe_.training.on_trouble,
+                .learning_rate = recipe_.training.learning_rate,
+                .stall_seconds = inputs.stall_seconds},
+               events_),
         batches_(inputs.data.train,
                  training_batches(recipe_, inputs.data.train, planned_batch(plan, kTrainPhase))) {
     events_.listen(warnings_);
@@ -72,6 +81,7 @@ class Trainer {
       throw bad_input(problem);
     }
     output_.begin(executor_.plan(), events_);
+    events_.listen(watch_);  // last, so that others have heard of what it finds trouble in
     load();
     train_steps();
     end_if_nothing_is_learned();
@@ -138,9 +148,11 @@ class Trainer {
     if (inputs_.resume && is_evaluation_due() && !evaluated_at_end()) {  // it was broken off
       evaluate();
     }
-    while (!summary_.interrupted && watch_.reason_to_stop().empty() && !has_lost_patience()) {
+    while (!summary_.interrupted && !watch_.reason_to_stop() && !has_lost_patience()) {
       double epoch_before = batches_.epoch();
+      Clock::time_point asked = Clock::now();
       std::vector<Batch> step = batches_.next_step();
+      watch_.see_data_wait(seconds_since(asked));
       if (step.empty()) {
         break;
       }
@@ -153,10 +165,11 @@ class Trainer {
       if (results_due() || evaluation_due || checkpoint_due) {
         record_results();
       }
-      if (evaluation_due && watch_.reason_to_stop().empty()) {
+      if (evaluation_due && !watch_.reason_to_stop()) {
         evaluate();
       }
-      if (checkpoint_due && !summary_.interrupted && watch_.reason_to_stop().empty()) {
+      bool is_good = !watch_.reason_to_stop() && !watch_.is_suspicious();
+      if (checkpoint_due && !summary_.interrupted && is_good) {
         save_checkpoint();
       }
     }
@@ -295,6 +308,26 @@ class Trainer {
     step_before_.reset();  // what it marked is done, and others set marks between steps
     summary_.seconds = seconds_before_ + seconds_since(start_);
     events_.warn(output_.look_at_checkpoint());
+    look_around();
+  }
+
+  // At what steps do not tell.
+  void look_around() {
+    if (std::optional<double> seconds = output_.seconds_without_progress()) {
+      watch_.see_disk_wait(*seconds);
+    }
+    if (seconds_since(card_seen_at_) >= kSecondsBetweenLooks) {
+      card_seen_at_ = Clock::now();
+      if (std::optional<CardHealth> health = executor_.backend().health()) {
+        watch_.see_card(*health);
+      }
+    }
+    bool began_at_nothing = recipe_.lora && inputs_.start_adapter.empty();
+    if (began_at_nothing && watch_.is_time_for_adapters()) {
+      DeviceReader reader(executor_);
+      AdapterChange change = find_unchanged_adapters(reader);
+      watch_.see_adapters(change.unchanged, change.all);
+    }
   }
 
   void record(StepMetrics& row) {
@@ -309,7 +342,6 @@ class Trainer {
       tell_row(step_row(row, summary_.tokens));
     }
     events_.step(row);
-    events_.warn(watch_.see(row));
   }
 
   void tell_row(Json row) const {
@@ -410,8 +442,9 @@ class Trainer {
   }
 
   void end_if_nothing_is_learned() {
-    std::string reason = watch_.reason_to_stop();
-    if (reason.empty() && summary_.updates == 0 && summary_.steps > 0 && !summary_.interrupted) {
+    const std::optional<Trouble>& trouble = watch_.reason_to_stop();
+    std::string reason = trouble ? trouble->what : "";
+    if (!trouble && summary_.updates == 0 && summary_.steps > 0 && !summary_.interrupted) {
       reason = fmt::format("the gradients of all {} steps were not finite", summary_.steps);
     }
     if (reason.empty()) {
@@ -420,9 +453,10 @@ class Trainer {
     if (summary_.updates == 0) {
       throw bad_input(fmt::format(
           "{}, and nothing was learned before: {}. Nothing was saved", reason,
-          watch_.loss_is_finite()
-              ? "numbers overflow in the backward pass; lower lora.lora_alpha, or try model.dtype: fp32"
-              : explain_first_loss(inputs_)));
+          !watch_.loss_is_finite() ? explain_first_loss(inputs_)
+          : trouble
+              ? trouble->remedy
+              : "numbers overflow in the backward pass; lower lora.lora_alpha, or try model.dtype: fp32"));
     }
     summary_.stopped_because = reason;
     std::string kept;
@@ -434,9 +468,7 @@ class Trainer {
       kept = fmt::format("The last good checkpoint is {}", output_.last_checkpoint().string());
     }
     finish();
-    throw bad_input(fmt::format(
-        "{}: training has diverged. Lower training.learning_rate (now {}), or lengthen the warm-up. {}",
-        reason, recipe_.training.learning_rate, kept));
+    throw bad_input(fmt::format("{}. {}", trouble->text(), kept));
   }
 
   const TrainInputs& inputs_;
@@ -446,7 +478,7 @@ class Trainer {
   RunOutput output_;
   Executor executor_;
   StepRunner runner_;
-  LossWatch watch_;
+  RunWatch watch_;
   BatchSequence batches_;
   std::optional<Answers> answers_;  // of a run that generates some where it evaluates
   TrainSummary summary_;
@@ -458,6 +490,7 @@ class Trainer {
   Clock::time_point start_;
   Clock::time_point waiting_since_;
   Clock::time_point saved_at_;
+  Clock::time_point card_seen_at_;
 };
 
 }  // namespace

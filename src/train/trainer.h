@@ -33,6 +33,7 @@ struct TrainInputs {
   std::filesystem::path start_adapter = {};          // whose adapters are trained on; "": fresh ones
   std::filesystem::path frozen_adapter = {};         // what earlier stages stacked (Recipe::stage)
   bool evaluates_first = false;                      // before the first step too
+  double stall_seconds = 60;                         // for which a disk may keep the run waiting
 };
 
 // What the data must know of a model.

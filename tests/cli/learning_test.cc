@@ -87,6 +87,29 @@ TEST_F(Learning, ALossThatExplodesIsWarnedOf) {
   EXPECT_EQ(summary["skipped_updates"], 0);
 }
 
+TEST_F(Learning, TroubleCanBeGoneOnWith) {
+  CommandResult result =
+      train({"training.on_trouble=warn", "lora.r=64", "lora.lora_alpha=1.92e40", "training.max_steps=12"});
+  EXPECT_EQ(result.exit_code, 2) << result.errors;  // in the end nothing was learned
+  expect_words(result.errors, {"warning: the gradients of the last 10 steps", "all 12 steps"});
+}
+
+// What goes through the layer's attention is multiplied with 0, so that its queries do not matter.
+TEST_F(Learning, AdaptersWithoutGradientsAreNamed) {
+  spoil("model.layers.3.self_attn.o_proj.weight", [](uint16_t) { return uint16_t{0}; });
+  std::vector<std::string> settings = {"model.path=" + path("model"), "training.max_steps=25",
+                                       "lora.target_modules=[q_proj]"};
+  CommandResult result = train(settings);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  expect_words(result.errors, {"warning:", "adapters are what they began with",
+                               "model.layers.3.self_attn.q_proj first", "lora.exclude_modules"});
+  settings.back() = "lora.target_modules=[model.layers.3.self_attn.q_proj]";
+  settings.emplace_back("output_dir=" + path("alone"));
+  result = train(settings);
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  expect_words(result.errors, {"error:", "1 of 1 adapters"});
+}
+
 TEST_F(Learning, AWarmUpLongerThanTheRunIsRefused) {
   CommandResult result = train({"training.num_train_epochs=1", "training.warmup_steps=81"});  // 80 steps
   EXPECT_EQ(result.exit_code, 2) << result.errors;

@@ -101,6 +101,7 @@ training:
   early_stopping_patience: 4
   early_stopping_threshold: 0.25
   optimizer_states: bf16
+  on_trouble: warn
 memory:
   limit: 22.3GiB
   recompute: [none, selective, full]
@@ -179,6 +180,7 @@ void expect_every_key(const Recipe& recipe) {
             (std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}));
   EXPECT_EQ(recipe.memory.loss_chunk_tokens, 256);
   EXPECT_EQ(recipe.memory.micro_batch_tokens, 4096);
+  EXPECT_EQ(recipe.training.on_trouble, OnTrouble::warn);
   EXPECT_EQ(recipe.logging.logging_steps, 1);
   EXPECT_EQ(recipe.logging.report_to, ReportTo::none);
   EXPECT_EQ(recipe.output_dir, "/runs/every key");

@@ -28,19 +28,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Its loss is no number any more from the moment it is told so.
+// Its loss is no number any more from the moment it is told so, or another one.
 class SickBackend : public CpuBackend {
  public:
   void run(const KernelCall& call) override {
     CpuBackend::run(call);
     for (const Tensor& output : call.outputs) {
       if (is_sick && output.data != nullptr && output.dtype == DType::f64) {
-        *output.as<double>() = std::numeric_limits<double>::quiet_NaN();
+        *output.as<double>() = sick_loss;
       }
     }
   }
 
   bool is_sick = false;
+  double sick_loss = std::numeric_limits<double>::quiet_NaN();
 };
 
 struct Hooks {
@@ -96,6 +97,7 @@ class BesideTraining : public testing::Test {
     }
     TrainInputs inputs{
         .recipe = recipe, .model = model, .data = {.train = make_dataset(examples), .eval = {}}};
+    inputs.stall_seconds = stall_seconds_;
     Plan plan = plan_training(recipe, model.spec, backend_.emplace());
     had_snapshot_ = has_snapshot(plan);
     checkpoint_bytes_ = plan.saving->checkpoint_bytes;
@@ -132,6 +134,7 @@ class BesideTraining : public testing::Test {
   fs::path model_ = folder_.path() / "model";
   fs::path copied_ = model_ / "generation_config.json";  // that every checkpoint has a copy of
   std::optional<SickBackend> backend_;
+  double stall_seconds_ = 60;
   bool had_snapshot_ = false;
   int64_t checkpoint_bytes_ = 0;
 };
@@ -298,6 +301,35 @@ TEST_F(BesideTraining, AProblemIsAWarning) {
   EXPECT_EQ(find_checkpoints(run_folder("run")).size(), 1U);
 }
 
+// The disk takes nothing of it for longer than it may.
+TEST_F(BesideTraining, ADiskThatStallsIsTold) {
+  using namespace std::chrono_literals;
+  stall_seconds_ = 0.01;
+  std::optional<HeldFile> held;
+  std::vector<std::string> stalls;
+  Hooks hooks;
+  hooks.on_step = [&](int64_t step) {
+    if (step == 2) {
+      held.emplace(copied_);
+    }
+    if (step == 4) {
+      std::this_thread::sleep_for(20ms);
+    }
+    if (step == 5) {
+      held->wait();
+    }
+  };
+  hooks.on_warning = [&](const std::string& text) {
+    if (text.find("nothing of a checkpoint was written") != std::string::npos) {
+      stalls.push_back(text);
+    }
+  };
+  TrainSummary summary = run(recipe("run"), hooks);
+  EXPECT_EQ(summary.steps, 11);
+  ASSERT_EQ(stalls.size(), 1U);
+  EXPECT_NE(stalls[0].find("output_dir"), std::string::npos) << stalls[0];
+}
+
 // Nothing can be gone on from without the metrics so far, but the result is there at the end.
 TEST_F(BesideTraining, AFolderThatIsTakenAwayCostsNoResult) {
   std::vector<std::string> warnings;
@@ -314,6 +346,36 @@ TEST_F(BesideTraining, AFolderThatIsTakenAwayCostsNoResult) {
   EXPECT_TRUE(fs::exists(run_folder("run/model.safetensors")));
   ASSERT_FALSE(warnings.empty());
   EXPECT_TRUE(warnings[0].starts_with("the checkpoint of step 6 was not saved: ")) << warnings[0];
+}
+
+// No checkpoint is made of what has exploded, so that the one that is named is from before.
+TEST_F(BesideTraining, AnExplosionThatStaysEndsTheRunAndKeepsWhatWasGood) {
+  Hooks hooks;
+  hooks.on_step = [&](int64_t step) {
+    if (step == 4) {
+      backend_->is_sick = true;
+      backend_->sick_loss = 1e6;
+    }
+  };
+  std::vector<std::string> warnings;
+  hooks.on_warning = [&](const std::string& text) { warnings.push_back(text); };
+  Recipe recipe = this->recipe("run");
+  recipe.training.max_steps = 100;
+  try {
+    run(recipe, hooks);
+    ADD_FAILURE() << "it goes on";
+  } catch (const Error& error) {
+    fs::path third = run_folder("run") / "checkpoint-3";
+    EXPECT_NE(std::string(error.what()).find("has stayed there for 50 steps, up to step 54"),
+              std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("The last good checkpoint is " + third.string()),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(find_checkpoints(run_folder("run")).size(), 1U);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("the loss of step 5 is"), std::string::npos) << warnings[0];
 }
 
 // A run that diverges names a checkpoint that is whole, though it was being written then.

@@ -7,7 +7,6 @@
 #include "data/batches/synthetic.h"
 #include "support/reference_case.h"
 #include "support/train_fixture.h"
-#include "train/loss_watch.h"
 
 namespace snug {
 namespace {
@@ -75,61 +74,6 @@ TEST(SkippedUpdates, AreKnownWhereTheStepsAre) {
   }
   EXPECT_EQ(rates, (std::vector<double>{rate_of(0), rate_of(1), rate_of(1), rate_of(2), rate_of(3)}));
   EXPECT_TRUE(results[1].was_skipped());
-}
-
-StepMetrics step_with(int64_t step, double loss, double norm = 1) {
-  StepMetrics metrics;
-  metrics.step = step;
-  metrics.loss = loss;
-  metrics.gradient_norm = norm;
-  return metrics;
-}
-
-TEST(LossWatch, StopsAfterTenSkippedUpdatesInARow) {
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  LossWatch watch(1000, false);
-  int warnings = 0;
-  for (int64_t step = 1; step <= 18; ++step) {
-    warnings += watch.see(step_with(step, 2.0, step == 9 ? 1.0 : kNan)).empty() ? 0 : 1;
-    EXPECT_EQ(watch.reason_to_stop(), "") << step;
-  }
-  EXPECT_EQ(warnings, 1);
-  watch.see(step_with(19, 2.0, kNan));
-  EXPECT_NE(watch.reason_to_stop().find("last 10 steps"), std::string::npos) << watch.reason_to_stop();
-}
-
-// From 2^24 down to 1 there are 24 halvings, each for a skipped update.
-TEST(LossWatch, LetsFp16FindItsScale) {
-  constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  LossWatch watch(1000, true);
-  for (int64_t step = 1; step <= 24; ++step) {
-    EXPECT_EQ(watch.see(step_with(step, 2.0, kInfinite)), "");
-  }
-  EXPECT_EQ(watch.reason_to_stop(), "");
-  for (int64_t step = 25; step <= 34; ++step) {
-    watch.see(step_with(step, 2.0, kInfinite));
-  }
-  EXPECT_NE(watch.reason_to_stop(), "");
-}
-
-TEST(LossWatch, WarnsOnceOfALossThatExplodes) {
-  LossWatch healthy(32000, false);
-  for (int64_t step = 1; step <= 100; ++step) {
-    double noise = step % 7 == 0 ? 2.0 : 0.0;
-    EXPECT_EQ(healthy.see(step_with(step, 10.0 / static_cast<double>(step) + 1 + noise)), "") << step;
-  }
-  LossWatch at_once(32000, false);
-  std::string warning = at_once.see(step_with(1, 190621));
-  EXPECT_NE(warning.find("190621"), std::string::npos) << warning;
-  EXPECT_NE(warning.find("10.37"), std::string::npos) << warning;  // ln 32000
-  EXPECT_EQ(at_once.see(step_with(2, 190621)), "");
-  // Slowly, and never above the loss of guessing.
-  LossWatch slowly(32000, false);
-  std::string found;
-  for (int64_t step = 1; step <= 60 && found.empty(); ++step) {
-    found = slowly.see(step_with(step, step < 20 ? 1.0 : 7.0));
-  }
-  EXPECT_NE(found.find("has risen"), std::string::npos);
 }
 
 }  // namespace
