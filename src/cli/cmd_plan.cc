@@ -12,6 +12,7 @@
 #include "cli/stage_plans.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
+#include "explain/python_stack.h"
 #include "fit/alternatives.h"
 #include "fit/choice.h"
 #include "io/atomic_file.h"
@@ -25,6 +26,7 @@
 #include "report/memory_picture.h"
 #include "report/plan_page.h"
 #include "report/plan_report.h"
+#include "report/python_stack_report.h"
 #include "train/staged_run.h"
 #include "train/trainer.h"
 
@@ -47,6 +49,7 @@ struct PlanOptions {
   bool programs = false;
   std::string page;  // where one goes; "" for none
   bool picture = false;
+  std::string as;  // another program whose memory is estimated beside it; "" for none
 };
 
 // A recipe's limit is for the card that it was written for; a card named on the command line takes its place.
@@ -123,7 +126,7 @@ int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
 }
 
 int plan_command(const PlanOptions& options) {
-  const auto& [arguments, device, with_data, json, programs, page, picture] = options;
+  const auto& [arguments, device, with_data, json, programs, page, picture, as] = options;
   std::vector<Recipe> recipes = read_recipes(arguments.path, all_overrides(arguments));
   for (Recipe& one : recipes) {
     follow_card(one, options);
@@ -164,6 +167,9 @@ int plan_command(const PlanOptions& options) {
     if (std::string warning = positions_warning(recipe, spec); !warning.empty()) {
       report["warnings"] = {warning};
     }
+    if (!as.empty()) {
+      report["as_transformers"] = python_stacks_json(usual_python_stacks(asked, spec, plan));
+    }
     if (!plan.fits()) {
       report["alternatives"] = alternatives_json(alternatives.same);
       report["opt_in"] = alternatives_json(alternatives.opt_in);
@@ -175,6 +181,9 @@ int plan_command(const PlanOptions& options) {
                choice_report(chosen, style), speed_report(expected, style));
     if (picture || stdout_is_terminal()) {
       fmt::print("\n{}", memory_picture(plan, style));
+    }
+    if (!as.empty()) {
+      fmt::print("\n{}", python_stacks_report(usual_python_stacks(asked, spec, plan), plan, style));
     }
     if (!plan.fits()) {
       fmt::print("{}", does_not_fit_report(plan, alternatives, style));
@@ -207,6 +216,10 @@ void add_plan_command(CLI::App& app, Action& action) {
       ->excludes("--json");
   command->add_flag("--picture", options->picture,
                     "Draw memory over the ops of the phase that needs most, also where there is no terminal");
+  command
+      ->add_option("--as", options->as,
+                   "Also estimate what the same run takes under transformers + PEFT, as people run it")
+      ->check(CLI::IsMember({"transformers"}));
   command->add_option("--html", options->page,
                       "Also write a web page that needs nothing else: which buffers live where and when");
   command->footer(
@@ -222,7 +235,8 @@ void add_plan_command(CLI::App& app, Action& action) {
       "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json\n"
       "  snug plan recipes/ship_log.yml --device cuda --memory 24GB\n"
       "  snug plan recipes/ship_log.yml --gpu 3090 --html plan.html\n"
-      "  snug plan recipes/cases/security.yml --gpu a6000");
+      "  snug plan recipes/cases/security.yml --gpu a6000\n"
+      "  snug plan recipes/ship_log.yml --gpu 3090 --as transformers");
   command->callback([options, &action] { action = [options] { return plan_command(*options); }; });
 }
 
