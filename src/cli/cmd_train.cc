@@ -9,6 +9,7 @@
 #include "cli/launcher.h"
 #include "cli/run_signals.h"
 #include "cli/train_arguments.h"
+#include "cli/version.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "fit/alternatives.h"
@@ -25,6 +26,7 @@
 #include "report/layout.h"
 #include "report/plan_report.h"
 #include "report/progress.h"
+#include "report/run_log.h"
 #include "train/checkpoint.h"
 #include "train/other_split.h"
 #include "train/run_files.h"
@@ -115,12 +117,16 @@ int train_command(const TrainArguments& given) {
     return report_misfit(plan, find_alternatives(asked, spec, backend, limits));
   }
   catch_stop_signals();
-  TrainProgress progress(recipe.logging.logging_steps, json);
+  TrainProgress progress(recipe.logging.logging_steps, json, expected);
+  Style plain(false);
+  RunLog log(version_text() + plan_report(plan, recipe, spec, describe_device(backend, given.device), plain) +
+                 choice_report(fitted, plain) + speed_report(expected, plain),
+             recipe.logging.logging_steps);
   RunEvents events(stop_requested);
   events.listen(progress);
+  events.listen(log);
   TrainSummary summary = train(inputs, plan, backend, events, folder);
-  say(json ? read_text_file(folder.file(kSummaryFile))
-           : progress.finished(summary, expected, recipe.output_dir));
+  say(json ? read_text_file(folder.file(kSummaryFile)) : progress.finished(summary, recipe.output_dir));
   if (summary.interrupted && !json && !summary.checkpoint.empty()) {
     say(fmt::format("  go on  {}\n", resume_command(given)));
   }

@@ -8,6 +8,7 @@
 #include "cli/run_signals.h"
 #include "cli/stage_plans.h"
 #include "cli/train_arguments.h"
+#include "cli/version.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "io/atomic_file.h"
@@ -17,7 +18,9 @@
 #include "report/console.h"
 #include "report/data_progress.h"
 #include "report/layout.h"
+#include "report/plan_report.h"
 #include "report/progress.h"
+#include "report/run_log.h"
 #include "report/stages_report.h"
 #include "train/run_files.h"
 #include "train/staged_run.h"
@@ -44,19 +47,25 @@ void say_where(const TrainArguments& given, const StagedRun& run) {
 }
 
 // True if it was stopped.
-bool train_one(const TrainArguments& given, StagedRun& run, size_t stage, Backend& backend) {
+bool train_one(const TrainArguments& given, StagedRun& run, size_t stage, Backend& backend,
+               const std::string& plan_text) {
   const Recipe& recipe = run.recipe(stage);
   if (!given.json) {
     say(stage_heading(recipe, stage, run.size(), Style::for_stdout()));
   }
   SpeedEstimate expected =
       estimate_speed(run.plan(stage), backend.rates(run_dtype(recipe, locate_model(recipe.model.path).spec)));
-  TrainProgress progress(recipe.logging.logging_steps, given.json);
+  TrainProgress progress(recipe.logging.logging_steps, given.json, expected);
+  Style plain(false);
+  RunLog log(version_text() + stage_heading(recipe, stage, run.size(), plain) + plan_text +
+                 speed_report(expected, plain),
+             recipe.logging.logging_steps);
   RunEvents events(stop_requested);
   events.listen(progress);
+  events.listen(log);
   TrainSummary summary = run.train(stage, backend, events);
   if (!given.json) {
-    say(progress.finished(summary, expected, run.folder(stage).string()));
+    say(progress.finished(summary, run.folder(stage).string()));
   }
   return summary.interrupted;
 }
@@ -103,6 +112,7 @@ int train_stages(const TrainArguments& given, std::vector<Recipe> stages) {
     }
     say(plans.report(describe_device(*backend, given.device), style, run.next()));
   }
+  std::string plan_text = plans.report(describe_device(*backend, given.device), Style(false), run.next());
   if (!plans.fit(run.next())) {
     say(plans.misfit_report(Style::for_stderr()), stderr);
     return kExitDoesNotFit;
@@ -112,7 +122,7 @@ int train_stages(const TrainArguments& given, std::vector<Recipe> stages) {
   run.begin();
   bool stopped = false;
   for (size_t i = run.next(); i < run.size() && !stopped; ++i) {
-    stopped = train_one(given, run, i, *backend);
+    stopped = train_one(given, run, i, *backend, plan_text);
   }
   Forgetting forgetting = run.finish();
   if (given.json) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "report/braille.h"
 
@@ -77,6 +78,35 @@ std::string loss_curve(const std::vector<CurvePoint>& points, int columns, int r
       static_cast<size_t>(std::max(1, columns - static_cast<int>(last_label.size() + first_label.size())));
   text += style.dim(axis) + "\n" +
           style.dim("           " + first_label + std::string(gap, ' ') + last_label) + "\n";
+  return text;
+}
+
+std::string sparkline(const std::vector<CurvePoint>& points, size_t characters) {
+  static constexpr std::array<const char*, 8> kHeights = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  if (points.size() < 2) {
+    return "";
+  }
+  size_t pieces = std::min(characters, points.size());
+  std::vector<double> means(pieces, 0);
+  for (size_t i = 0; i < pieces; ++i) {
+    size_t begin = i * points.size() / pieces;
+    size_t end = (i + 1) * points.size() / pieces;
+    for (size_t at = begin; at < end; ++at) {
+      means[i] += points[at].loss / static_cast<double>(end - begin);
+    }
+  }
+  // What is not finite stands as high as it gets, and spoils no other height.
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  for (double mean : means) {
+    low = std::isfinite(mean) ? std::min(low, mean) : low;
+    high = std::isfinite(mean) ? std::max(high, mean) : high;
+  }
+  std::string text;
+  for (double mean : means) {
+    double share = !std::isfinite(mean) ? 1 : high > low ? (mean - low) / (high - low) : 0;
+    text += kHeights[static_cast<size_t>(std::lround(share * (kHeights.size() - 1)))];
+  }
   return text;
 }
 

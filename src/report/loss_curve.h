@@ -20,4 +20,7 @@ std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points);
 // `columns` x `rows` characters of Braille dots with labelled axes; "" for fewer than two points.
 std::string loss_curve(const std::vector<CurvePoint>& points, int columns, int rows, const Style& style);
 
+// One character for each piece of the curve, eight heights; "" for fewer than two points.
+std::string sparkline(const std::vector<CurvePoint>& points, size_t characters);
+
 }  // namespace snug

@@ -11,20 +11,10 @@
 #include "io/printable.h"
 #include "report/console.h"
 #include "report/layout.h"
+#include "report/step_text.h"
 
 namespace snug {
 namespace {
-
-// What was right, of a set or of all of them.
-template <typename Metrics>
-std::string shares(const Metrics& metrics) {
-  std::string text = fmt::format(", {:.1f}% right", 100 * metrics.token_accuracy());
-  if (metrics.answers > 0) {
-    text += fmt::format(", {} of {} answers exact", format_count(metrics.exact_answers),
-                        format_count(metrics.answers));
-  }
-  return text;
-}
 
 constexpr size_t kCurvePoints = 2000;
 constexpr size_t kCurveColumns = 60;
@@ -33,15 +23,18 @@ constexpr int kCurveRows = 8;
 
 constexpr size_t kColumnsForAWideBar = 100;
 constexpr int kNarrowBar = 10;
+constexpr size_t kSparkCharacters = 12;
+constexpr double kWorthTelling = 0.01;  // of the time
 
 }  // namespace
 
-TrainProgress::TrainProgress(int64_t logging_steps, bool quiet)
+TrainProgress::TrainProgress(int64_t logging_steps, bool quiet, const SpeedEstimate& expected)
     : logging_steps_(std::max<int64_t>(logging_steps, 1)),
       quiet_(quiet),
       style_(Style::for_stdout()),
       line_(stdout),
-      work_(line_, stdout) {}
+      work_(line_, stdout),
+      expected_(expected) {}
 
 void TrainProgress::on_stage(const std::string& text) {
   if (!quiet_) {
@@ -62,21 +55,50 @@ void TrainProgress::on_progress(const WorkProgress& progress) {
   }
 }
 
+void TrainProgress::add_live_parts(const StepMetrics& metrics, std::vector<LinePart>& parts) const {
+  if (std::string spark = sparkline(curve_, kSparkCharacters); !spark.empty()) {
+    parts.push_back({style_.accent(spark), 5});
+  }
+  if (expected_.known()) {
+    parts.push_back(
+        {fmt::format("{:.0f}% of ceiling", 100 * speed_.median() / expected_.ceiling_tokens_per_second()),
+         6});
+  }
+  if (metrics.used_bytes > 0) {
+    parts.push_back({fmt::format("mem {} of {}", format_bytes(metrics.used_bytes),
+                                 format_bytes(beginning_.planned_bytes)),
+                     7});
+  }
+  if (double share = data_seconds_ / std::max(seconds_, 1e-9); share >= kWorthTelling) {
+    parts.push_back({fmt::format("data wait {:.0f}%", 100 * share), 6});
+  }
+  std::string card = card_text(card_);
+  if (!card.empty()) {
+    parts.push_back({card, card_.is_slowed_by_heat || card_.is_slowed_by_power_brake ? 2 : 10});
+  }
+}
+
 std::vector<LinePart> TrainProgress::step_parts(const StepMetrics& metrics, size_t columns) const {
   double left =
       seconds_ / static_cast<double>(metrics.step) * static_cast<double>(metrics.total_steps - metrics.step);
   int bar = columns < kColumnsForAWideBar ? kNarrowBar : kBarCharacters;
-  return {{style_.accent(progress_bar(metrics.step, metrics.total_steps, bar)), 4},
-          {fmt::format("{}/{}", metrics.step, metrics.total_steps), 0},
-          {fmt::format("loss {:.4f}", metrics.loss), 1},
-          {fmt::format("norm {:.2f}", metrics.gradient_norm), 5},
-          {fmt::format("lr {:.2e}", metrics.learning_rate), 6},
-          {fmt::format("{} tok/s", format_count(static_cast<int64_t>(speed_.median()))), 3},
-          {format_duration(left) + " left", 2}};
+  std::vector<LinePart> parts = {
+      {style_.accent(progress_bar(metrics.step, metrics.total_steps, bar)), 4},
+      {fmt::format("{}/{}", metrics.step, metrics.total_steps), 0},
+      {fmt::format("loss {:.4f}", metrics.loss), 1},
+      {fmt::format("norm {:.2f}", metrics.gradient_norm), 8},
+      {fmt::format("lr {:.2e}", metrics.learning_rate), 9},
+      {fmt::format("{} tok/s", format_count(static_cast<int64_t>(speed_.median()))), 3}};
+  if (line_.enabled()) {  // lines that stay are short; run.log has the rest
+    add_live_parts(metrics, parts);
+  }
+  parts.push_back({format_duration(left) + " left", 2});
+  return parts;
 }
 
 void TrainProgress::on_step(const StepMetrics& metrics) {
   seconds_ += metrics.seconds;
+  data_seconds_ += metrics.data_seconds;
   speed_.add(static_cast<double>(metrics.tokens) / std::max(metrics.seconds, 1e-9));
   last_ = {static_cast<double>(metrics.step), metrics.loss};
   bool is_logged =
@@ -108,16 +130,12 @@ void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
     return;
   }
   line_.clear();
-  std::string text = fmt::format("  {} step {}: loss {:.4f} over {} targets{}", style_.bold("evaluation"),
-                                 metrics.step, metrics.loss, format_count(metrics.targets), shares(metrics));
-  for (const SetMetrics& set : metrics.sets) {
-    text += fmt::format("; {} {:.4f}{}", printable(set.name), set.loss, shares(set));
-  }
+  constexpr std::string_view kWord = "evaluation";
+  std::string text = fmt::format("  {}{}", style_.bold(kWord), evaluation_text(metrics).substr(kWord.size()));
   say(fit_lines(text + "\n", Style::for_stdout()));
 }
 
-std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEstimate& expected,
-                                    const std::string& output_dir) const {
+std::string TrainProgress::finished(const TrainSummary& summary, const std::string& output_dir) const {
   Style style = Style::for_stdout();
   std::vector<CurvePoint> curve = curve_;
   if (!curve.empty() && curve.back().step != last_.step) {
@@ -131,12 +149,12 @@ std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEsti
                             : style.good("done:"),
       summary.steps, summary.total_steps, format_count(summary.tokens), format_duration(summary.seconds),
       format_count(static_cast<int64_t>(static_cast<double>(summary.tokens) / std::max(seconds_, 1e-9))));
-  if (expected.known() && summary.steps > 0) {
+  if (expected_.known() && summary.steps > 0) {
     text += fmt::format(
         "  speed  {} tok/s towards the end, {:.0f}% of the ceiling; {} were expected of full batches\n",
         format_count(static_cast<int64_t>(speed_.median())),
-        100 * speed_.median() / expected.ceiling_tokens_per_second(),
-        format_count(static_cast<int64_t>(expected.tokens_per_second())));
+        100 * speed_.median() / expected_.ceiling_tokens_per_second(),
+        format_count(static_cast<int64_t>(expected_.tokens_per_second())));
   }
   if (summary.skipped_updates() > 0) {
     text += fmt::format("  {} of {} updates were skipped, as their gradients were not finite\n",
@@ -145,7 +163,7 @@ std::string TrainProgress::finished(const TrainSummary& summary, const SpeedEsti
   text += fmt::format("  loss   {:.4f} → {:.4f}", summary.first_loss, summary.last_loss);
   if (!summary.evaluations.empty()) {
     const EvaluationMetrics& last = summary.evaluations.back();
-    text += fmt::format(", evaluation {:.4f}{}", last.loss, shares(last));
+    text += fmt::format(", evaluation {:.4f}{}", last.loss, right_text(last));
   }
   text += fmt::format("\n  memory {} planned, {} allocated, {} used\n", format_count(summary.planned_bytes),
                       format_count(summary.allocated_bytes), format_count(summary.peak_used_bytes));

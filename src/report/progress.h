@@ -18,8 +18,10 @@ namespace snug {
 class TrainProgress : public RunListener {
  public:
   // `quiet` prints nothing but warnings, on the error stream (for --json).
-  TrainProgress(int64_t logging_steps, bool quiet);
+  TrainProgress(int64_t logging_steps, bool quiet, const SpeedEstimate& expected = {});
 
+  void on_begin(const RunBeginning& beginning) override { beginning_ = beginning; }
+  void on_card(const CardHealth& health) override { card_ = health; }
   void on_stage(const std::string& text) override;
   void on_progress(const WorkProgress& progress) override;
   void on_step(const StepMetrics& metrics) override;
@@ -27,11 +29,12 @@ class TrainProgress : public RunListener {
   void on_warning(const std::string& text) override;
 
   // Loss curve and totals, once the run is over; the speed beside what was expected, if that is known.
-  std::string finished(const TrainSummary& summary, const SpeedEstimate& expected,
-                       const std::string& output_dir) const;
+  std::string finished(const TrainSummary& summary, const std::string& output_dir) const;
 
  private:
   std::vector<LinePart> step_parts(const StepMetrics& metrics, size_t columns) const;
+  // What is worth a glance and not a line: curve, speed against the ceiling, memory, waiting, the card.
+  void add_live_parts(const StepMetrics& metrics, std::vector<LinePart>& parts) const;
 
   int64_t logging_steps_;
   bool quiet_;
@@ -40,6 +43,10 @@ class TrainProgress : public RunListener {
   WorkLine work_;
   double seconds_ = 0;
   RecentSpeed speed_;
+  double data_seconds_ = 0;
+  SpeedEstimate expected_;
+  RunBeginning beginning_;
+  CardHealth card_ = {};
   std::vector<CurvePoint> curve_;
   CurvePoint last_ = {};
 };

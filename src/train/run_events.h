@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "backend/device.h"
 #include "train/run_progress.h"
 #include "train/trouble.h"
 
@@ -21,10 +23,19 @@ struct WorkProgress {
   int64_t total = 0;
 };
 
+// What a run begins with; it is told when its folder is its own.
+struct RunBeginning {
+  std::filesystem::path folder;
+  bool goes_on = false;  // with an earlier part's files
+  int64_t planned_bytes = 0;
+  int64_t allocated_bytes = 0;
+};
+
 // Called on the training thread, which waits meanwhile; what it does not override it does not hear.
 class RunListener {
  public:
   virtual ~RunListener() = default;
+  virtual void on_begin(const RunBeginning& /*beginning*/) {}
   virtual void on_stage(const std::string& /*text*/) {}  // "loading weights", one line
   virtual void on_progress(const WorkProgress& /*progress*/) {}
   virtual void on_step(const StepMetrics& /*metrics*/) {}  // each one
@@ -32,6 +43,7 @@ class RunListener {
   // A line of metrics.jsonl, with its time: of each step that is logged and of each evaluation, before these
   // are told.
   virtual void on_row(const Json& /*row*/) {}
+  virtual void on_card(const CardHealth& /*health*/) {}  // now and then, of a card whose driver tells
   virtual void on_warning(const std::string& /*text*/) {}
   // What the watch over the run has found; a warning for those who do not tell the two apart.
   virtual void on_trouble(const Trouble& trouble) { on_warning(trouble.text()); }
@@ -49,6 +61,8 @@ class RunEvents {
   void listen(RunListener& listener) { listeners_.push_back(&listener); }
   bool should_stop() const { return should_stop_(); }
 
+  void begin(const RunBeginning& beginning) const { tell(&RunListener::on_begin, beginning); }
+  void card(const CardHealth& health) const { tell(&RunListener::on_card, health); }
   void stage(const std::string& text) const { tell(&RunListener::on_stage, text); }
   void progress(const WorkProgress& progress) const { tell(&RunListener::on_progress, progress); }
   void step(const StepMetrics& metrics) const { tell(&RunListener::on_step, metrics); }

@@ -9,6 +9,7 @@ namespace snug {
 inline constexpr const char* kRecipeFile = "recipe.yml";
 inline constexpr const char* kPlanFile = "plan.json";
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
+inline constexpr const char* kLogFile = "run.log";
 // The name TensorBoard looks for; the time and the machine follow.
 inline constexpr std::string_view kEventFilePrefix = "events.out.tfevents.";
 inline bool is_event_file_name(std::string_view name) {

@@ -95,7 +95,7 @@ RunManifest read_manifest(const fs::path& folder) {
 bool holds_something(const fs::path& folder, const RunManifest& manifest) {
   bool has_files = std::any_of(manifest.files.begin(), manifest.files.end(), [&](const std::string& name) {
     bool comes_first = name == kManifest || name == kRecipeFile || name == kPlanFile ||
-                       name == kMetricsFile || is_event_file_name(name);
+                       name == kMetricsFile || name == kLogFile || is_event_file_name(name);
     std::error_code status;
     uintmax_t bytes = fs::file_size(folder / name, status);
     return !comes_first && !status && bytes > 0;

@@ -35,7 +35,8 @@ Json evaluations_json(const TrainSummary& summary) {
 RunFiles planned_files(const Plan& plan, const TrainInputs& inputs) {
   std::vector<PlannedFile> files = {{kRecipeFile, kSmallFileBytes},
                                     {kPlanFile, std::ssize(plan_file(plan))},
-                                    {kMetricsFile, kSmallFileBytes}};
+                                    {kMetricsFile, kSmallFileBytes},
+                                    {kLogFile, kSmallFileBytes}};
   std::vector<PlannedFile> result = result_files(plan, inputs);
   files.insert(files.end(), result.begin(), result.end());
   auto add_folder = [&](const char* folder, const std::vector<PlannedFile>& inner) {

@@ -26,6 +26,8 @@ struct StepMetrics {
   int64_t skipped_updates = 0;  // so far, this one included
   int64_t tokens = 0;           // of the step
   double seconds = 0;           // of the step
+  double data_seconds = 0;      // of those, for which its data was waited for
+  int64_t used_bytes = 0;       // of what is planned, so far
 
   bool was_skipped() const;  // gradients that are not finite change nothing
 };

@@ -242,7 +242,7 @@ void RunWatch::see_disk_wait(double seconds) {
   }
 }
 
-void RunWatch::see_card(const CardHealth& health) {
+void RunWatch::on_card(const CardHealth& health) {
   hot_in_a_row_ = health.is_slowed_by_heat || health.is_slowed_by_power_brake ? hot_in_a_row_ + 1 : 0;
   if (hot_in_a_row_ < kHotInARow) {
     return;

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/device.h"
 #include "recipe/recipe.h"
 #include "train/run_events.h"
 
@@ -32,13 +31,13 @@ class RunWatch : public RunListener {
 
   void on_step(const StepMetrics& metrics) override;
   void on_evaluation(const EvaluationMetrics& metrics) override;
+  void on_card(const CardHealth& health) override;
   // When the adapters must have changed: modules whose adapters have not, of so many.
   bool is_time_for_adapters() const { return !memory_.adapters_seen && memory_.updates >= kUpdates; }
   void see_adapters(const std::vector<std::string>& unchanged, int64_t all);
   // Since the next batch is waited for, or since the disk last took something of a checkpoint.
   void see_data_wait(double seconds);
   void see_disk_wait(double seconds);
-  void see_card(const CardHealth& health);
 
   // Why the run must end.
   const std::optional<Trouble>& reason_to_stop() const { return reason_to_stop_; }

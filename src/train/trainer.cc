@@ -81,6 +81,10 @@ class Trainer {
       throw bad_input(problem);
     }
     output_.begin(executor_.plan(), events_);
+    events_.begin({.folder = folder_,
+                   .goes_on = inputs_.resume.has_value(),
+                   .planned_bytes = executor_.plan().all_bytes(),
+                   .allocated_bytes = executor_.allocated_bytes()});
     events_.listen(watch_);  // last, so that others have heard of what it finds trouble in
     load();
     train_steps();
@@ -152,7 +156,8 @@ class Trainer {
       double epoch_before = batches_.epoch();
       Clock::time_point asked = Clock::now();
       std::vector<Batch> step = batches_.next_step();
-      watch_.see_data_wait(seconds_since(asked));
+      data_seconds_ = seconds_since(asked);
+      watch_.see_data_wait(data_seconds_);
       if (step.empty()) {
         break;
       }
@@ -274,6 +279,7 @@ class Trainer {
     row.step = ++summary_.steps;
     row.total_steps = summary_.total_steps;
     row.epoch = batches_.epoch();
+    row.data_seconds = data_seconds_;
     for (const Batch& batch : step) {
       row.tokens += batch.tokens() + batch.source_tokens();
     }
@@ -300,6 +306,7 @@ class Trainer {
       row.loss = results[i].loss;
       row.gradient_norm = results[i].gradient_norm;
       row.learning_rate = results[i].learning_rate;
+      row.used_bytes = executor_.announced_bytes();
       row.seconds = seconds_per_token * static_cast<double>(row.tokens);
       record(row);
     }
@@ -319,7 +326,7 @@ class Trainer {
     if (seconds_since(card_seen_at_) >= kSecondsBetweenLooks) {
       card_seen_at_ = Clock::now();
       if (std::optional<CardHealth> health = executor_.backend().health()) {
-        watch_.see_card(*health);
+        events_.card(*health);
       }
     }
     bool began_at_nothing = recipe_.lora && inputs_.start_adapter.empty();
@@ -486,6 +493,7 @@ class Trainer {
   std::vector<StepMetrics> waiting_;     // for their results
   std::optional<uint64_t> step_before_;  // a mark
   int64_t saved_step_ = 0;               // of the newest checkpoint
+  double data_seconds_ = 0;              // that the step's data was waited for
   double seconds_before_ = 0;            // of the run's earlier parts
   Clock::time_point start_;
   Clock::time_point waiting_since_;

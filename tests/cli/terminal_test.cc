@@ -96,6 +96,24 @@ TEST_F(Terminal, ARunLeavesNothingOfItsLiveLine) {
   }
 }
 
+// Wherever there is room for it; what matters most is there at every width.
+TEST_F(Terminal, ALiveLineTellsMoreWhereThereIsRoom) {
+  auto has = [](const std::string& bytes, const char* words) {
+    return bytes.find(words) != std::string::npos;
+  };
+  for (size_t columns : {60, 80, 120}) {
+    std::string bytes = run_on_terminal(columns, training(60));
+    Screen screen(columns);
+    screen.write(bytes);
+    EXPECT_EQ(screen.wrapped_rows(), 0U) << screen.text();
+    EXPECT_TRUE(has(bytes, "/60")) << columns;
+    EXPECT_TRUE(has(bytes, "loss ")) << columns;
+    EXPECT_TRUE(has(bytes, " left")) << columns;
+    EXPECT_EQ(has(bytes, "mem "), columns == 120) << columns;
+    EXPECT_EQ(has(bytes, "▁"), columns >= 80) << columns;
+  }
+}
+
 TEST_F(Terminal, DumbOnesGetPlainLinesThatFit) {
   std::string bytes = run_on_terminal(60, training(4), "TERM=dumb ");
   EXPECT_EQ(bytes.find('\x1b'), std::string::npos);

@@ -21,11 +21,17 @@ class Progress : public ::testing::Test {
     summary_.updates = steps_;
     summary_.last_loss = loss;
   }
-  std::string finished(const SpeedEstimate& expected = {}) const {
-    return progress_.finished(summary_, expected, "runs/one");
+  std::string finished() const { return progress_.finished(summary_, "runs/one"); }
+
+  static SpeedEstimate expected() {
+    SpeedEstimate estimate;
+    estimate.tokens = 1000;
+    estimate.seconds = 0.2;
+    estimate.ceiling_seconds = 0.125;
+    return estimate;
   }
 
-  TrainProgress progress_{10, true};
+  TrainProgress progress_{10, true, expected()};
   TrainSummary summary_;
   int64_t steps_ = 0;
 };
@@ -37,12 +43,8 @@ TEST_F(Progress, TheSpeedTowardsTheEndCarriesNoSlowFirstSteps) {
   for (int i = 0; i < 13; ++i) {
     step(2, i == 5 ? 3 : 0.25);  // 4,000 tok/s; one was held up
   }
-  SpeedEstimate expected;
-  expected.tokens = 1000;
-  expected.seconds = 0.2;
-  expected.ceiling_seconds = 0.125;
-  ASSERT_EQ(expected.ceiling_tokens_per_second(), 8000);
-  std::string text = finished(expected);
+  ASSERT_EQ(expected().ceiling_tokens_per_second(), 8000);
+  std::string text = finished();
   EXPECT_NE(text.find("4,000 tok/s towards the end, 50% of the ceiling"), std::string::npos) << text;
 }
 

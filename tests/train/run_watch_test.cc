@@ -76,7 +76,7 @@ TEST_F(Watch, AHealthyRunHasNoTrouble) {
   watch_->see_data_wait(30);
   watch_->see_disk_wait(30);
   for (int i = 0; i < 10; ++i) {
-    watch_->see_card({.celsius = 60, .watts = 200});
+    watch_->on_card({.celsius = 60, .watts = 200});
   }
   EXPECT_TRUE(listener_.names.empty());
   EXPECT_EQ(reason(), "");
@@ -246,13 +246,13 @@ TEST_F(Watch, ADiskThatStallsIsTold) {
 
 TEST_F(Watch, ACardThatIsSlowedDownIsTold) {
   CardHealth hot{.celsius = 88, .watts = 300, .is_slowed_by_heat = true};
-  watch_->see_card(hot);
-  watch_->see_card(hot);
-  watch_->see_card({.celsius = 80, .watts = 200});
-  watch_->see_card(hot);
-  watch_->see_card(hot);
+  watch_->on_card(hot);
+  watch_->on_card(hot);
+  watch_->on_card({.celsius = 80, .watts = 200});
+  watch_->on_card(hot);
+  watch_->on_card(hot);
   EXPECT_TRUE(listener_.names.empty());
-  watch_->see_card(hot);
+  watch_->on_card(hot);
   expect_told("the card is slowed down", "by its heat (88 °C)");
 }
 
