@@ -31,14 +31,14 @@ class ProfilingBackend : public CudaBackend {
     }
     cudaEvent_t begin = record();
     CudaBackend::run(call);
-    spans_.push_back({label_of(call), &call.op, begin, record()});
+    spans_.push_back({label_of(call), place_of(call.op), begin, record()});
   }
 
   // So that the profile can say what the ops of this program would take at the card's rates.
   void expect(const Program& program) {
     for (const Op& op : program.ops) {
       OpCost cost = cost_of(program, op);
-      least_seconds_[&op] = std::max(cost.flops / kCardFlops, cost.bytes / kCardBytes);
+      least_seconds_[place_of(op)] = std::max(cost.flops / kCardFlops, cost.bytes / kCardBytes);
     }
   }
 
@@ -56,7 +56,7 @@ class ProfilingBackend : public CudaBackend {
       cuda::check(cudaEventElapsedTime(&milliseconds, span.begin, span.end), "reading a clock");
       shares[span.label].seconds += static_cast<double>(milliseconds) * 1e-3;
       shares[span.label].calls += 1;
-      auto least = least_seconds_.find(span.op);
+      auto least = least_seconds_.find(span.place);
       shares[span.label].least_seconds += least == least_seconds_.end() ? 0.0 : least->second;
       cudaEventDestroy(span.begin);
       cudaEventDestroy(span.end);
@@ -66,9 +66,13 @@ class ProfilingBackend : public CudaBackend {
   }
 
  private:
+  // Ops of one kind at one place in the model are of one size.
+  using Place = std::pair<OpKind, std::string>;
+  static Place place_of(const Op& op) { return {op.kind, op.name}; }
+
   struct Span {
     std::string label;
-    const Op* op;
+    Place place;
     cudaEvent_t begin;
     cudaEvent_t end;
   };
@@ -94,7 +98,7 @@ class ProfilingBackend : public CudaBackend {
 
   bool profile_;
   std::vector<Span> spans_;
-  std::map<const Op*, double> least_seconds_;
+  std::map<Place, double> least_seconds_;
 };
 
 }  // namespace snug

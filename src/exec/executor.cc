@@ -40,12 +40,14 @@ Tensor Executor::tensor_at(const PhasePlan& phase, BufferId id, const Extents& e
   return tensor_of(phase.program.buffer(id), address(phase, id), extents);
 }
 
-void Executor::run(std::string_view phase_name, const Extents& extents) {
+void Executor::run(std::string_view phase_name, const Extents& extents, Sums sums) {
   const PhasePlan& phase = *bound(phase_name).plan;
-  backend_.run_phase(phase_name, extents, [&] { run_ops(phase, extents); });
+  // Two sequences of ops, so that a backend that records them keeps them apart.
+  std::string sequence = std::string(phase_name) + (sums == Sums::begin ? ", sums begin" : "");
+  backend_.run_phase(sequence, extents, [&] { run_ops(phase, extents, sums); });
 }
 
-void Executor::run_ops(const PhasePlan& phase, const Extents& extents) {
+void Executor::run_ops(const PhasePlan& phase, const Extents& extents, Sums sums) {
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
   for (const Op& op : phase.program.ops) {
@@ -62,7 +64,13 @@ void Executor::run_ops(const PhasePlan& phase, const Extents& extents) {
       workspace = {address(phase, op.workspace),
                    static_cast<size_t>(phase.program.buffer(op.workspace).max_bytes())};
     }
-    backend_.run({op, inputs, outputs, workspace});
+    if (sums == Sums::begin && op.begins != 0) {
+      Op first = op;
+      first.accumulates &= ~op.begins;
+      backend_.run({first, inputs, outputs, workspace});
+    } else {
+      backend_.run({op, inputs, outputs, workspace});
+    }
   }
 }
 

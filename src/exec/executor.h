@@ -20,8 +20,10 @@ class Executor {
   // backend has taken for an earlier plan are used again: they must be as large.
   Executor(const Plan& plan, Backend& backend);
 
+  // Whether sums that outlive a phase, those of a step's gradients, begin or go on.
+  enum class Sums { begin, go_on };
   // Runs all ops of a phase at these sizes. No extent may exceed its planned maximum.
-  void run(std::string_view phase, const Extents& extents);
+  void run(std::string_view phase, const Extents& extents, Sums sums = Sums::go_on);
 
   // A buffer of a phase (or any persistent buffer) at its planned size.
   Tensor tensor(std::string_view phase, std::string_view buffer) const;
@@ -47,7 +49,7 @@ class Executor {
     std::map<std::string, BufferId, std::less<>> buffers;
   };
 
-  void run_ops(const PhasePlan& phase, const Extents& extents);
+  void run_ops(const PhasePlan& phase, const Extents& extents, Sums sums);
   const BoundPhase& bound(std::string_view phase) const;
   std::byte* address(const PhasePlan& phase, BufferId id) const;
   Tensor tensor_at(const PhasePlan& phase, BufferId id, const Extents& extents) const;

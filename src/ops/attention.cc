@@ -150,8 +150,8 @@ std::string check_attention_backward(const Program& program, const Op& op) {
     return "writes the gradients of queries, keys and values, and cannot add to them";
   }
   if (const Buffer* dbias = output_of(program, op, Out::dbias); dbias != nullptr) {
-    if (!op.accumulates_output(Out::dbias) || dbias->format != DType::f32) {
-      return "adds to an fp32 gradient of the bias";
+    if (dbias->format != DType::f32) {
+      return "sums the gradient of the bias in fp32";
     }
     problem = find_mismatch({{"dbias", dbias, program.buffer(op.inputs[In::bias]).dims}});
     if (!problem.empty()) {

@@ -77,7 +77,8 @@ Gradients::Target Gradients::target(BufferId value) {
     return {};
   }
   if (buffer(value).trainable) {
-    return {gradient_of_weight(value), true};
+    bool begins = !has(value);
+    return {gradient_of_weight(value), true, begins};
   }
   auto found = gradient_of_.find(value);
   if (found == gradient_of_.end()) {
@@ -122,13 +123,16 @@ void Gradients::append(OpKind kind, std::vector<BufferId> inputs, const std::vec
                        Attributes attributes) {
   std::vector<BufferId> outputs;
   uint32_t accumulates = 0;
+  uint32_t begins = 0;
   for (const Target& target : targets) {
     accumulates |= (target.accumulate ? 1U : 0U) << outputs.size();
+    begins |= (target.begins ? 1U : 0U) << outputs.size();
     outputs.push_back(target.buffer);
   }
   Op& op =
       builder_.append(kind, current_op_.name, std::move(inputs), std::move(outputs), std::move(attributes));
   op.accumulates = accumulates;
+  op.begins = begins;
   op.layer = current_op_.layer;
   op.is_backward = true;
 }

@@ -24,10 +24,12 @@ class Gradients {
   BufferId of(BufferId value) const;
 
   // Where a rule adds its contribution to the gradient of `value`: the first contribution writes, later
-  // ones add. Trainable weights always add, to their persistent gradient.
+  // ones add. Trainable weights always add, to their persistent gradient; the first of those that do begins
+  // the sum of a step.
   struct Target {
     BufferId buffer = kNoBuffer;
     bool accumulate = false;
+    bool begins = false;
   };
   Target target(BufferId value);
 

@@ -117,16 +117,6 @@ std::string check_adafactor(const Program& program, const Op& op) {
                         {"random", input_of(program, op, places.random()), {fixed(2)}, !is_rounded}});
 }
 
-Effect adafactor_input_effect(const Op& op, size_t input) {
-  return input < AdafactorPlaces(attributes_of<AdafactorAttributes>(op)).scalars() ? Effect::update
-                                                                                   : Effect::read;
-}
-
-// The gradients are cleared for the next step.
-Effect adamw_input_effect(const Op& op, size_t input) {
-  return input < AdamwPlaces(attributes_of<AdamwAttributes>(op)).scalars() ? Effect::update : Effect::read;
-}
-
 // Parameters, moments and copies move on, or stay as they are where the gradients are not finite.
 Effect adamw_output_effect(const Op& /*op*/, size_t /*output*/) {
   return Effect::update;
@@ -142,9 +132,12 @@ OpCost cost_of_norm(const Program& program, const Op& op) {
   return {0.5 * bytes, bytes};
 }
 
-// Everything is read and written back.
+// Inputs are read, outputs read and written back.
 OpCost cost_of_update(const Program& program, const Op& op) {
-  double bytes = 2.0 * touched_bytes(program, op);
+  double bytes = touched_bytes(program, op);
+  for (BufferId id : op.outputs) {
+    bytes += static_cast<double>(program.buffer(id).max_bytes());
+  }
   return {bytes, bytes};
 }
 
@@ -170,14 +163,12 @@ const OpRow kAdamwRow = {.kind = OpKind::adamw,
                          .name = "adamw",
                          .find_shape_problem = check_adamw,
                          .cost = cost_of_update,
-                         .input_effect = adamw_input_effect,
                          .output_effect = adamw_output_effect};
 
 const OpRow kAdamw8bitRow = {.kind = OpKind::adamw_8bit,
                              .name = "adamw_8bit",
                              .find_shape_problem = check_adamw_8bit,
                              .cost = cost_of_update,
-                             .input_effect = adamw_input_effect,
                              .output_effect = adamw_output_effect,
                              .coded_outputs = true};
 
@@ -185,7 +176,6 @@ const OpRow kAdafactorRow = {.kind = OpKind::adafactor,
                              .name = "adafactor",
                              .find_shape_problem = check_adafactor,
                              .cost = cost_of_update,
-                             .input_effect = adafactor_input_effect,
                              .output_effect = adamw_output_effect};
 
 }  // namespace snug

@@ -50,13 +50,11 @@ enum class OpKind : uint8_t {
   close_step,                 // learning_rates[steps], norm[1] -> clock[4], scalars[4], loss_sum[1] = 0,
                               //   history[steps,3]: one row is written
   adamw,       // gradients (n), scalars[4], norm[1], random[2]? = seed, step -> parameters (n),
-               //   first moments (n), second moments (n), compute copies (n)?; the
-               //   gradients are cleared
+               //   first moments (n), second moments (n), compute copies (n)?
   adamw_8bit,  // gradients (n), scalars[4], norm[1], random[2] = seed, step, maps[2,256] -> parameters (n),
-               //   first moments (n) and second moments (n), both codes, compute copies (n)?; the gradients
-               //   are cleared
+               //   first moments (n) and second moments (n), both codes, compute copies (n)?
   adafactor,  // gradients (n), scalars[4], norm[1], clock[4], random[2]? = seed, step -> parameters (n), mean
-              //   squares (n), compute copies (n)?; the gradients are cleared
+              //   squares (n), compute copies (n)?
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::adafactor) + 1;
 
@@ -204,6 +202,7 @@ struct Op {
   std::vector<BufferId> inputs = {};   // kNoBuffer for an optional input that is absent
   std::vector<BufferId> outputs = {};  // kNoBuffer likewise
   uint32_t accumulates = 0;            // bit i: outputs[i] is added to (+=) instead of written (=)
+  uint32_t begins = 0;  // bit i: the first to add to outputs[i], it writes where a step's sums begin
   Attributes attributes = {};
   std::string name = {};  // the place in the model, e.g. "layers.3.mlp.down"
   int layer = kNoLayer;

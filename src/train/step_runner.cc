@@ -49,7 +49,8 @@ float StepRunner::loss_scale() {
   return clock.loss_scale(scales_loss_);
 }
 
-void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, float scale) {
+void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, float scale,
+                                 Executor::Sums sums) {
   executor_.write_values<int32_t>(phase, kIds, batch.ids);
   executor_.write_values<int32_t>(phase, kTargets, batch.targets);
   executor_.write_values<int32_t>(phase, kOffsets, batch.offsets);
@@ -62,7 +63,7 @@ void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, flo
   }
   const char* scale_name = scales_loss_ && phase == kTrainPhase ? kShare : kScale;
   executor_.write_values<float>(phase, scale_name, std::span(&scale, 1));
-  executor_.run(phase, extents_of(batch));
+  executor_.run(phase, extents_of(batch), sums);
 }
 
 double StepRunner::loss_sum_and_reset() {
@@ -96,7 +97,8 @@ bool StepRunner::enqueue_gradients(const std::vector<Batch>& micro_batches, int6
     }
     seed_masks(kRandom, first_token);
     seed_masks(kSourceRandom, first_source_token);
-    run_micro_batch(kTrainPhase, batch, scale);
+    bool is_first = &batch == &micro_batches.front();
+    run_micro_batch(kTrainPhase, batch, scale, is_first ? Executor::Sums::begin : Executor::Sums::go_on);
     first_token += batch.tokens();
     first_source_token += batch.source_tokens();
   }

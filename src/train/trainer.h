@@ -85,7 +85,8 @@ class StepRunner {
   double loss_sum_and_reset();
   bool enqueue_gradients(const std::vector<Batch>& micro_batches, int64_t step,
                          const std::function<bool()>& should_stop = {});
-  void run_micro_batch(std::string_view phase, const Batch& batch, float scale);
+  void run_micro_batch(std::string_view phase, const Batch& batch, float scale,
+                       Executor::Sums sums = Executor::Sums::go_on);
 
   Executor& executor_;
   const TrainingSection& training_;

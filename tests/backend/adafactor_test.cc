@@ -99,7 +99,6 @@ TEST(Adafactor, FollowsTheFormula) {
         exact[tensor].step(piece(gradient, first, count), step);
         first += count;
       }
-      EXPECT_EQ(runner.get("g" + std::to_string(i)), std::vector<float>(gradient.size(), 0.0F));
     }
   }
   size_t tensor = 0;
@@ -174,7 +173,6 @@ TEST(Adafactor, GradientsThatAreNotFiniteChangeNothing) {
   run_adafactor_step(runner, shapes, 1);
   EXPECT_EQ(runner.get("p0"), parameters);
   EXPECT_EQ(runner.get("s0"), states);
-  EXPECT_EQ(runner.get("g0"), std::vector<float>(parameters.size(), 0.0F));
 }
 
 }  // namespace

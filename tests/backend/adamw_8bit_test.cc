@@ -299,7 +299,6 @@ TEST(Adamw8bit, GradientsThatAreNotFiniteChangeNothing) {
   EXPECT_EQ(runner.bytes("m0"), first);
   EXPECT_EQ(runner.bytes("v0"), second);
   EXPECT_EQ(runner.get("p0"), parameters);
-  EXPECT_EQ(runner.get("g0"), std::vector<float>(5100, 0.0F));
 }
 
 }  // namespace

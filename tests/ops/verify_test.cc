@@ -63,14 +63,14 @@ TEST(Verify, ReadAndChanged) {
   EXPECT_EQ(find_violation(builder.finish()), "op 0 (copy): changes \"state\", which it also reads");
 }
 
-// The update clears its inputs and reads its outputs: both are said by the table.
+// The update reads its outputs, too: the table says so.
 TEST(Effects, OfTheUpdate) {
   Op op{.kind = OpKind::adamw,
         .inputs = {0, 1, 2},
         .outputs = {3, 4, 5, 6},
         .attributes = AdamwAttributes{.weight_decay = {0.0F}, .has_copies = true}};
-  EXPECT_EQ(effect_on_input(op, 0), Effect::update);  // the gradient
-  EXPECT_EQ(effect_on_input(op, 1), Effect::read);    // the step's scalars
+  EXPECT_EQ(effect_on_input(op, 0), Effect::read);  // the gradient
+  EXPECT_EQ(effect_on_input(op, 1), Effect::read);  // the step's scalars
   for (size_t output = 0; output < 4; ++output) {
     EXPECT_EQ(effect_on_output(op, output), Effect::update);
   }

@@ -23,17 +23,36 @@ Recipe warming_up() {
   return recipe;
 }
 
-// Gradients are added to, so what is there before a step ruins it.
-void spoil_gradients(TrainFixture& fixture) {
-  const Program& update = fixture.plan.phase(kUpdatePhase).program;
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const Buffer& buffer : update.buffers) {
-    if (buffer.role == Role::gradients) {
-      fixture.executor.write_values<float>(kUpdatePhase, buffer.name, std::span(&nan, 1));
-      return;
+// A weight that is not a number makes no gradient that is; where the update is skipped, it can be put back.
+class SpoiledWeight {
+ public:
+  SpoiledWeight(TrainFixture& fixture, bool is_spoiled) : fixture_(fixture), is_spoiled_(is_spoiled) {
+    for (const Buffer& buffer : fixture.plan.phase(kTrainPhase).program.buffers) {
+      name_ = buffer.trainable ? buffer.name : name_;
+    }
+    if (is_spoiled_) {
+      fixture_.executor.read(kTrainPhase, name_, std::as_writable_bytes(std::span(&value_, 1)));
+      write(std::numeric_limits<float>::quiet_NaN());
     }
   }
-}
+  ~SpoiledWeight() {
+    if (is_spoiled_) {
+      write(value_);
+    }
+  }
+  SpoiledWeight(const SpoiledWeight&) = delete;
+  SpoiledWeight& operator=(const SpoiledWeight&) = delete;
+
+ private:
+  void write(float value) {
+    fixture_.executor.write_values<float>(kTrainPhase, name_, std::span<const float>(&value, 1));
+  }
+
+  TrainFixture& fixture_;
+  bool is_spoiled_;
+  std::string name_;
+  float value_ = 0;
+};
 
 // The rate of update u is u / kWarmup of the peak, so it tells which update a step was.
 double rate_of(int64_t update) {
@@ -45,9 +64,7 @@ TEST(SkippedUpdates, DoNotAdvanceTheSchedule) {
   int64_t updates = 0;
   for (int64_t step = 0; step < 6; ++step) {
     bool spoiled = step == 1 || step == 2;
-    if (spoiled) {
-      spoil_gradients(fixture);
-    }
+    SpoiledWeight weight(fixture, spoiled);
     Batch batch = random_batch({2, 5, fixture.spec.vocabulary}, static_cast<uint64_t>(step));
     StepResult result = fixture.runner.run_step({batch}, step, 6);
     EXPECT_EQ(result.was_skipped(), spoiled) << step;
@@ -61,9 +78,7 @@ TEST(SkippedUpdates, DoNotAdvanceTheSchedule) {
 TEST(SkippedUpdates, AreKnownWhereTheStepsAre) {
   TrainFixture fixture(warming_up());
   for (int64_t step = 0; step < 5; ++step) {
-    if (step == 1) {
-      spoil_gradients(fixture);
-    }
+    SpoiledWeight weight(fixture, step == 1);
     Batch batch = random_batch({2, 5, fixture.spec.vocabulary}, static_cast<uint64_t>(step));
     fixture.runner.enqueue_step({batch}, step, 5);
   }

@@ -62,6 +62,9 @@ class AdafactorUpdate {
   }
 
   void run() const {
+    if (!std::isfinite(norm_)) {
+      return;
+    }
     for (size_t number = 0; number < attributes_.tensors.size(); ++number) {
       const FactoredTensor& tensor = attributes_.tensors[number];
       with_type(call_.outputs[places_.parameter(tensor.parameter)].dtype,
@@ -72,27 +75,25 @@ class AdafactorUpdate {
  private:
   template <typename P>
   void run_tensor(const FactoredTensor& tensor, uint64_t number) const {
-    float* gradient = call_.inputs[places_.gradient(tensor.parameter)].as<float>() + tensor.first_element;
+    const float* gradient =
+        call_.inputs[places_.gradient(tensor.parameter)].as<float>() + tensor.first_element;
     P* parameter = call_.outputs[places_.parameter(tensor.parameter)].as<P>() + tensor.first_element;
-    if (std::isfinite(norm_)) {
-      Scratch scratch(call_.workspace);
-      Factors factors{.rows = scratch.take<float>(tensor.rows),
-                      .columns = scratch.take<float>(tensor.row_length()),
-                      .row_length = tensor.row_length()};
-      double* sums = scratch.take<double>(sums_of(tensor.elements()));
-      move_means(tensor, gradient, factors);
-      double sum = sum_of_squares(tensor, gradient, factors, sums);
-      float size = step_size(step_, sum, tensor.elements());
-      float decay = decay_factor(scalars_.learning_rate, attributes_.weight_decay[tensor.parameter]);
-      parallel_for(sums_of(tensor.elements()), 1, [&](int64_t first, int64_t last) {
-        int64_t end = std::min(last * kSumElements, tensor.elements());
-        for (int64_t begin = first * kSumElements; begin < end; begin += kRoundingBlock) {
-          Range range{begin, std::min(begin + kRoundingBlock, end)};
-          move_parameters(range, gradient, parameter, factors, {size, decay, number, copy_of(tensor)});
-        }
-      });
-    }
-    std::fill_n(gradient, tensor.elements(), 0.0F);
+    Scratch scratch(call_.workspace);
+    Factors factors{.rows = scratch.take<float>(tensor.rows),
+                    .columns = scratch.take<float>(tensor.row_length()),
+                    .row_length = tensor.row_length()};
+    double* sums = scratch.take<double>(sums_of(tensor.elements()));
+    move_means(tensor, gradient, factors);
+    double sum = sum_of_squares(tensor, gradient, factors, sums);
+    float size = step_size(step_, sum, tensor.elements());
+    float decay = decay_factor(scalars_.learning_rate, attributes_.weight_decay[tensor.parameter]);
+    parallel_for(sums_of(tensor.elements()), 1, [&](int64_t first, int64_t last) {
+      int64_t end = std::min(last * kSumElements, tensor.elements());
+      for (int64_t begin = first * kSumElements; begin < end; begin += kRoundingBlock) {
+        Range range{begin, std::min(begin + kRoundingBlock, end)};
+        move_parameters(range, gradient, parameter, factors, {size, decay, number, copy_of(tensor)});
+      }
+    });
   }
 
   // The mean squares of rows and columns, or of a vector's elements; and the factors that follow from them.
@@ -236,8 +237,8 @@ int64_t adafactor_workspace(const Program& /*program*/, const Op& op, int /*thre
   return most;
 }
 
-// Updates parameters and mean squares, and clears the gradients. A norm that is not finite means that the
-// gradients are not: the update is skipped and only the gradients are cleared.
+// Updates parameters and mean squares. A norm that is not finite means that the gradients are not: the update
+// is skipped.
 void adafactor(const KernelCall& call) {
   AdafactorUpdate(call).run();
 }

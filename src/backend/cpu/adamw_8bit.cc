@@ -91,6 +91,9 @@ class Update8bit {
   }
 
   void run() const {
+    if (!std::isfinite(norm_)) {
+      return;
+    }
     int64_t total = 0;
     walk([&](const StatePart& part, size_t /*tensor*/, uint64_t /*number*/) {
       total += groups_of(part.elements);
@@ -126,13 +129,10 @@ class Update8bit {
   void run_group(const StatePart& part, size_t tensor, uint64_t number, int64_t group) const {
     int64_t end = std::min((group + 1) * kGroupElements, part.elements);
     for (int64_t begin = group * kGroupElements; begin < end; begin += kStateBlock) {
-      auto* gradient = call_.inputs[places_.gradient(tensor)].as<float>() + part.first_element + begin;
-      std::span<float> gradients(gradient, static_cast<size_t>(std::min(kStateBlock, end - begin)));
-      if (std::isfinite(norm_)) {
-        P* parameters = call_.outputs[places_.parameter(tensor)].as<P>() + part.first_element + begin;
-        run_block(part, tensor, number, begin / kStateBlock, gradients, parameters);
-      }
-      std::fill(gradients.begin(), gradients.end(), 0.0F);
+      const auto* gradient = call_.inputs[places_.gradient(tensor)].as<float>() + part.first_element + begin;
+      std::span<const float> gradients(gradient, static_cast<size_t>(std::min(kStateBlock, end - begin)));
+      P* parameters = call_.outputs[places_.parameter(tensor)].as<P>() + part.first_element + begin;
+      run_block(part, tensor, number, begin / kStateBlock, gradients, parameters);
     }
   }
 
@@ -182,8 +182,8 @@ class Update8bit {
 
 }  // namespace
 
-// Updates parameters and moments, and clears the gradients. A norm that is not finite means that the
-// gradients are not: the update is skipped and only the gradients are cleared.
+// Updates parameters and moments. A norm that is not finite means that the gradients are not: the update is
+// skipped.
 void adamw_8bit(const KernelCall& call) {
   Update8bit(call).run();
 }

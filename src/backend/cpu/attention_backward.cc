@@ -268,10 +268,13 @@ bool wants_bias_gradient(const KernelCall& call) {
   return call.has_output(Out::dbias);
 }
 
-// dbias [buckets, heads] += the sums of all sequences.
+// dbias [buckets, heads] (= or +=) the sums of all sequences.
 void finish_bias_gradient(const KernelCall& call, const float* sums, int64_t sequences) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   float* dbias = call.outputs[Out::dbias].as<float>();
+  if (!call.op.accumulates_output(Out::dbias)) {
+    std::fill_n(dbias, call.outputs[Out::dbias].elements(), 0.0F);
+  }
   for (int64_t s = 0; s < sequences; ++s) {
     for (int64_t head = 0; head < attributes.heads; ++head) {
       for (int64_t bucket = 0; bucket < attributes.relative_buckets; ++bucket) {
@@ -316,7 +319,7 @@ void run_item(const KernelCall& call, const Item& start, const Sums& sums, Threa
 }  // namespace
 
 // q, kv, q_offsets, kv_offsets, o, lse, do, bias?, random? -> dq [T,Cq], dkv [Tk,Ckv], both written; dbias
-// +=. A thread takes all query heads of one sequence and kv head, in order: sums over the group need no locks
+// = or +=. A thread takes all query heads of one sequence and kv head, in order: sums over the group need no locks
 // and always add up alike.
 void attention_backward(const KernelCall& call) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);

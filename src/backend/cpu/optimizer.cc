@@ -53,7 +53,7 @@ void for_each_block(std::span<const Tensor> tensors, const Body& body) {
 // moments; bf16 among them is rounded stochastically.
 template <typename P, typename M>
 struct Part {
-  float* gradient;
+  const float* gradient;
   P* parameter;
   M* first;
   M* second;
@@ -77,7 +77,6 @@ void update_exactly(const AdamwStep& step, const Part<float, float>& part, Copy*
     part.first[i] = after.first;
     part.second[i] = after.second;
     part.parameter[i] = after.parameter;
-    part.gradient[i] = 0;
     if constexpr (!std::is_void_v<Copy>) {
       copy[i] = round_to<Copy>(after.parameter);
     }
@@ -112,7 +111,6 @@ void update_by_chance(const AdamwStep& step, const Part<P, bf16_t>& part, const 
       } else {
         part.parameter[i] = after.parameter;
       }
-      part.gradient[i] = 0;
     }
   }
 }
@@ -230,18 +228,13 @@ void gradient_norm(const KernelCall& call) {
   call.outputs[0].as<float>()[0] = static_cast<float>(std::sqrt(total));
 }
 
-// Updates parameters, moments and compute copies, and clears the gradients, in one pass. A norm that is not
-// finite means that the gradients are not: the update is skipped and only the gradients are cleared.
+// Updates parameters, moments and compute copies in one pass. A norm that is not finite means that the
+// gradients are not: the update is skipped.
 void adamw(const KernelCall& call) {
   UpdateCall update(call);
-  for_each_block(update.gradients(), [&](const Block& block) {
-    if (update.skips()) {
-      auto* gradient = update.gradients()[block.tensor].as<float>();
-      std::fill(gradient + block.first, gradient + block.last, 0.0F);
-    } else {
-      update_block(update, block);
-    }
-  });
+  if (!update.skips()) {
+    for_each_block(update.gradients(), [&](const Block& block) { update_block(update, block); });
+  }
 }
 
 }  // namespace snug::cpu

@@ -149,7 +149,7 @@ __global__ void size_kernel(int64_t elements, int64_t blocks, AdafactorScratch s
 }
 
 struct ApplyArguments {
-  float* gradient;
+  const float* gradient;
   void* parameter;
   void* copy;
   int64_t elements;
@@ -161,17 +161,16 @@ struct ApplyArguments {
 };
 
 // A thread has the eight elements that share a counter. `P` is the dtype of the parameters (bf16 is rounded
-// by chance), `Copy` that of the compute copy or None. Of a norm that is not finite only the gradients are
-// cleared.
+// by chance), `Copy` that of the compute copy or None. With a norm that is not finite
+// nothing changes.
 template <typename P, typename Copy>
 __global__ void apply_kernel(ApplyArguments a, AdafactorScratch scratch) {
   int64_t counter = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   constexpr int64_t kLanes = kRoundingBlock / kElementsACounter;
   int64_t block = counter / kLanes * kRoundingBlock;
-  if (block >= a.elements) {
+  if (block >= a.elements || !isfinite(a.norm[0])) {
     return;
   }
-  bool is_finite = isfinite(a.norm[0]);
   AdafactorNumbers numbers = *scratch.numbers;
   float decay = decay_factor(numbers.learning_rate, a.weight_decay);
   std::array<uint32_t, 4> words{};
@@ -185,16 +184,13 @@ __global__ void apply_kernel(ApplyArguments a, AdafactorScratch scratch) {
     if (i >= a.elements) {
       continue;
     }
-    if (is_finite) {
-      P& parameter = static_cast<P*>(a.parameter)[i];
-      float change = change_of(a.gradient, i, a.length, scratch);
-      float moved = moved_parameter(to_float(parameter), decay, numbers.step_size, change);
-      put(moved, words[static_cast<size_t>(j / 2)] >> j % 2 * 16, parameter);
-      if constexpr (!std::is_same_v<Copy, None>) {
-        static_cast<Copy*>(a.copy)[i] = round_to<Copy>(moved);
-      }
+    P& parameter = static_cast<P*>(a.parameter)[i];
+    float change = change_of(a.gradient, i, a.length, scratch);
+    float moved = moved_parameter(to_float(parameter), decay, numbers.step_size, change);
+    put(moved, words[static_cast<size_t>(j / 2)] >> j % 2 * 16, parameter);
+    if constexpr (!std::is_same_v<Copy, None>) {
+      static_cast<Copy*>(a.copy)[i] = round_to<Copy>(moved);
     }
-    a.gradient[i] = 0;
   }
 }
 
@@ -218,7 +214,7 @@ void with_formats(DType parameters, const Tensor* copy, const Body& body) {
 
 }  // namespace
 
-// Updates parameters, mean squares and compute copies, and clears the gradients.
+// Updates parameters, mean squares and compute copies.
 void adafactor(const Queue& queue, const KernelCall& call) {
   const auto& attributes = attributes_of<AdafactorAttributes>(call.op);
   AdafactorPlaces places(attributes);

@@ -21,7 +21,7 @@ static_assert(kBlockElements % (kWarps * kStateBlock) == 0);
 
 // A tensor of the file, or of an adapter.
 struct PartEntry {
-  float* gradient = nullptr;
+  const float* gradient = nullptr;
   void* parameter = nullptr;
   void* copy = nullptr;
   MomentPart first = {};
@@ -186,13 +186,11 @@ __device__ inline void update_block(const PartEntry& entry, const Places& places
       largest_first = fmaxf(largest_first, fabsf(first[at]));
       largest_second = fmaxf(largest_second, fabsf(second[at]));
       put(after.parameter, words[static_cast<size_t>(at / 2)] >> at % 2 * 16, parameter.at[i]);
-      gradient.at[i] = 0;
       if constexpr (!std::is_same_v<Copy, None>) {
         copy.at[i] = round_to<Copy>(after.parameter);
       }
     }
     store_some(static_cast<P*>(entry.parameter) + place, parameter, left, entry.is_aligned);
-    store_some(entry.gradient + place, gradient, left, entry.is_aligned);
     if constexpr (!std::is_same_v<Copy, None>) {
       store_some(static_cast<Copy*>(entry.copy) + place, copy, left, entry.is_aligned);
     }
@@ -201,8 +199,7 @@ __device__ inline void update_block(const PartEntry& entry, const Places& places
   write_moments<false>(entry.second, entry.plain, places, second_levels, second, largest_second);
 }
 
-// A norm that is not finite means that the gradients are not: the update is skipped and only the gradients
-// are cleared.
+// A norm that is not finite means that the gradients are not: the update is skipped.
 template <typename P, typename Copy>
 __global__ void __launch_bounds__(kUpdateThreads)
     adamw_8bit_kernel(const __grid_constant__ TensorList<PartEntry> list, UpdateInputs inputs,
@@ -217,9 +214,6 @@ __global__ void __launch_bounds__(kUpdateThreads)
   int64_t end = min(begin + kBlockElements, entry.elements);
   float norm = inputs.norm[0];
   if (!isfinite(norm)) {
-    for (int64_t i = begin + threadIdx.x; i < end; i += kUpdateThreads) {
-      entry.gradient[i] = 0;
-    }
     return;
   }
   StepScalars scalars = *inputs.scalars;
@@ -256,7 +250,7 @@ void with_formats(DType parameters, const Tensor* copy, const Body& body) {
 
 }  // namespace
 
-// Updates parameters, moments and compute copies, and clears the gradients, in one pass.
+// Updates parameters, moments and compute copies in one pass.
 void adamw_8bit(const Queue& queue, const KernelCall& call) {
   const auto& attributes = attributes_of<AdamwAttributes>(call.op);
   AdamwPlaces places(attributes);

@@ -57,7 +57,7 @@ __global__ void norm_kernel(const double* sums, int64_t count, float* norm) {
 }
 
 struct UpdateEntry {
-  float* gradient = nullptr;
+  const float* gradient = nullptr;
   void* parameter = nullptr;
   void* first = nullptr;
   void* second = nullptr;
@@ -107,7 +107,6 @@ __device__ inline void update_elements(const UpdateEntry& entry, int64_t i, cons
     put(after.first, words[2 * j], first.at[j]);
     put(after.second, words[2 * j] >> 16, second.at[j]);
     put(after.parameter, words[2 * j + 1], parameter.at[j]);
-    gradient.at[j] = 0;
     if constexpr (!std::is_same_v<Copy, None>) {
       copy.at[j] = round_to<Copy>(after.parameter);
     }
@@ -115,14 +114,12 @@ __device__ inline void update_elements(const UpdateEntry& entry, int64_t i, cons
   store<N>(static_cast<P*>(entry.parameter) + i, parameter);
   store<N>(static_cast<M*>(entry.first) + i, first);
   store<N>(static_cast<M*>(entry.second) + i, second);
-  store<N>(entry.gradient + i, gradient);
   if constexpr (!std::is_same_v<Copy, None>) {
     store<N>(static_cast<Copy*>(entry.copy) + i, copy);
   }
 }
 
-// A norm that is not finite means that the gradients are not: the update is skipped and only the gradients
-// are cleared.
+// A norm that is not finite means that the gradients are not: the update is skipped.
 template <typename P, typename M, typename Copy>
 __global__ void adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> list, UpdateInputs inputs) {
   constexpr int kWidth = 4;
@@ -130,6 +127,9 @@ __global__ void adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> lis
   int64_t begin = static_cast<int64_t>(blockIdx.x - entry.first_block) * kBlockElements;
   int64_t end = min(begin + kBlockElements, entry.elements);
   float norm = inputs.norm[0];
+  if (!isfinite(norm)) {
+    return;
+  }
   StepScalars scalars = *inputs.scalars;
   AdamwStep step = make_step(inputs.rates, scalars, norm);
   float decay = decay_factor(scalars.learning_rate, entry.weight_decay);
@@ -142,11 +142,7 @@ __global__ void adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> lis
   }
   for (int64_t i = begin + kWidth * threadIdx.x; i < end; i += kWidth * kThreads) {
     int64_t count = min(static_cast<int64_t>(kWidth), end - i);
-    if (!isfinite(norm)) {
-      for (int64_t j = 0; j < count; ++j) {
-        entry.gradient[i + j] = 0;
-      }
-    } else if (count == kWidth) {
+    if (count == kWidth) {
       update_elements<kWidth, P, M, Copy>(entry, i, step, decay, seed, stream);
     } else {
       for (int64_t j = 0; j < count; ++j) {
@@ -204,7 +200,7 @@ void gradient_norm(const Queue& queue, const KernelCall& call) {
   check_launch("the norm of the gradients");
 }
 
-// Updates parameters, moments and compute copies, and clears the gradients, in one pass.
+// Updates parameters, moments and compute copies in one pass.
 void adamw(const Queue& queue, const KernelCall& call) {
   const auto& attributes = attributes_of<AdamwAttributes>(call.op);
   AdamwPlaces places(attributes);
