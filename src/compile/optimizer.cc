@@ -67,8 +67,10 @@ UpdateLists make_lists(Builder& builder, const Program& train, const TrainingSec
     const std::string& name = parameter.name;
     bool has_master = needs_master(parameter.dtype(), training.optimizer_states);
     lists.trained.push_back(&parameter);
-    lists.gradients.push_back(
-        builder.persistent(gradient_name(name), DType::f32, parameter.dims, Role::gradients));
+    BufferId gradient = train.find(gradient_name(name));  // none: no op reaches it, and it stays zero
+    lists.gradients.push_back(builder.persistent(
+        gradient_name(name), gradient == kNoBuffer ? DType::f32 : train.buffer(gradient).dtype(),
+        parameter.dims, Role::gradients));
     lists.parameters.push_back(builder.persistent(
         has_master ? master_name(parameter) : name, has_master ? DType::f32 : parameter.dtype(),
         parameter.dims, has_master ? Role::master_copies : parameter.role, Origin::program));

@@ -12,6 +12,7 @@
 #include "compile/backward.h"
 #include "compile/coded_weights.h"
 #include "compile/fuse.h"
+#include "compile/gradient_dtype.h"
 #include "compile/kv_cache.h"
 #include "compile/optimizer.h"
 #include "compile/recompute.h"
@@ -191,6 +192,25 @@ void require_states_of_optimizer(const TrainingSection& training) {
   }
 }
 
+void require_rounded_gradients(const Recipe& recipe, const ModelSpec& spec) {
+  if (recipe.training.gradient_dtype == DType::f32) {
+    return;
+  }
+  if (recipe.lora) {
+    throw bad_input(
+        "training.gradient_dtype is bf16, but with the section lora the weights themselves have no "
+        "gradients, "
+        "and those of adapters are small: write training.gradient_dtype: fp32, or leave out lora");
+  }
+  if (DType dtype = run_dtype(recipe, spec); dtype != DType::bf16) {
+    throw bad_input(
+        fmt::format("training.gradient_dtype is bf16, but the model is trained in {}, and a product is "
+                    "rounded to fp32 or to "
+                    "the dtype it multiplies: write model.dtype: bf16, or training.gradient_dtype: fp32",
+                    name_of(dtype)));
+  }
+}
+
 void require_layer_policies(const Recipe& recipe, const ModelSpec& spec) {
   size_t count = recipe.memory.recompute.size();
   if (count > 1 && count != static_cast<size_t>(spec.all_layers())) {
@@ -217,9 +237,13 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
   require_states_of_optimizer(recipe.training);
   require_plain_to_merge(recipe, spec);
   require_layer_policies(recipe, spec);
+  require_rounded_gradients(recipe, spec);
   const TrainingSection& training = recipe.training;
   Program train = build_loss_program(recipe, spec, {kTrainPhase, limits.train, true});
   train = add_backward(std::move(train));
+  if (training.gradient_dtype == DType::bf16) {
+    train = round_gradients(std::move(train));
+  }
   train = apply_recompute(std::move(train), recipe.memory.recompute);
   train = put_adapters_first(fuse_additions(std::move(train)));
   if (run_dtype(recipe, spec) == DType::f16) {

@@ -70,6 +70,13 @@ constexpr std::array kOptIns = {
           },
           [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::bf16; },
           "no fp32 copy of bf16 weights, which are rounded stochastically"},
+    OptIn{"training.gradient_dtype",
+          [](const Recipe& recipe, const ModelSpec& spec) {
+            return !recipe.lora && recipe.training.gradient_dtype == DType::f32 &&
+                   run_dtype(recipe, spec) == DType::bf16;
+          },
+          [](Recipe& recipe) { recipe.training.gradient_dtype = DType::bf16; },
+          "gradients of matrices rounded to bf16, once a micro-batch"},
     OptIn{"model.dtype",
           [](const Recipe& recipe, const ModelSpec& spec) { return run_dtype(recipe, spec) == DType::f32; },
           [](Recipe& recipe) { recipe.model.dtype = DType::bf16; },

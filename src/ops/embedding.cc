@@ -51,6 +51,7 @@ const OpRow kEmbeddingRow = {.kind = OpKind::embedding,
 const OpRow kEmbeddingBackwardRow = {.kind = OpKind::embedding_backward,
                                      .name = "embedding_backward",
                                      .find_shape_problem = check_backward,
-                                     .cost = cost_of_backward};
+                                     .cost = cost_of_backward,
+                                     .rounded_gradient = 0};
 
 }  // namespace snug

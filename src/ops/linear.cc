@@ -93,6 +93,7 @@ const OpRow kLinearBackwardInputRow = {.kind = OpKind::linear_backward_input,
 const OpRow kLinearBackwardWeightRow = {.kind = OpKind::linear_backward_weight,
                                         .name = "linear_backward_weight",
                                         .find_shape_problem = check_backward_weight,
-                                        .cost = cost_of_backward_weight};
+                                        .cost = cost_of_backward_weight,
+                                        .rounded_gradient = 0};
 
 }  // namespace snug

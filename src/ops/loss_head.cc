@@ -86,6 +86,7 @@ const OpRow kLossHeadRow = {.kind = OpKind::loss_head,
 const OpRow kLossHeadGradientRow = {.kind = OpKind::loss_head_gradient,
                                     .name = "loss_head_gradient",
                                     .find_shape_problem = check_gradient,
-                                    .cost = cost_of_gradient};
+                                    .cost = cost_of_gradient,
+                                    .rounded_gradient = Out::dw};
 
 }  // namespace snug

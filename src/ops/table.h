@@ -41,6 +41,8 @@ struct OpRow {
   std::optional<size_t> coded_input = std::nullopt;
   // Whether outputs may be codings.
   bool coded_outputs = false;
+  // The output that may be a weight's gradient in bf16: it is summed in fp32 and rounded to nearest.
+  std::optional<size_t> rounded_gradient = std::nullopt;
 };
 
 const OpRow& row_of(OpKind kind);

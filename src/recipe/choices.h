@@ -89,6 +89,11 @@ inline constexpr std::array<Choice<Optimizer>, 2> kOptimizers = {{
     {"adafactor", Optimizer::adafactor},
 }};
 
+inline constexpr std::array<Choice<DType>, 2> kGradientDtypes = {{
+    {"fp32", DType::f32},
+    {"bf16", DType::bf16},
+}};
+
 inline constexpr std::array<Choice<OptimizerStates>, 3> kOptimizerStates = {{
     {"fp32", OptimizerStates::fp32},
     {"bf16", OptimizerStates::bf16},

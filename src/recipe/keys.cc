@@ -366,6 +366,13 @@ void add_training(std::vector<RecipeKey>& keys) {
       "bitsandbytes' block-wise 8-bit AdamW, also without that copy: 4 bytes; tensors of less than 4096 "
       "elements keep fp32 moments."));
   keys.push_back(choice_key(
+      "training.gradient_dtype", kGradientDtypes,
+      [](auto& recipe) -> auto& { return recipe.training.gradient_dtype; },
+      "Format of the matrices' gradients where all weights of a bf16 model are trained. `bf16` takes 2 bytes "
+      "a "
+      "parameter instead of 4: each micro-batch is added in fp32 and the sum rounded to nearest, the output "
+      "head's once a chunk of tokens. Gradients of vectors stay fp32."));
+  keys.push_back(choice_key(
       "training.on_trouble", kOnTrouble, [](auto& recipe) -> auto& { return recipe.training.on_trouble; },
       "Where the rest of a run would be worth nothing ([which troubles](runs.md#trouble)): `stop` ends it "
       "and "

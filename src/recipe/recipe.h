@@ -157,6 +157,7 @@ struct TrainingSection {
   int64_t early_stopping_patience = 0;    // evaluations in a row that are no better; 0: no limit
   double early_stopping_threshold = 0;    // what counts as better
   OptimizerStates optimizer_states = OptimizerStates::fp32;
+  DType gradient_dtype = DType::f32;  // of matrices, where all weights are trained
   OnTrouble on_trouble = OnTrouble::stop;
 };
 

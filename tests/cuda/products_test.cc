@@ -33,6 +33,7 @@ class CudaProducts : public testing::TestWithParam<Case> {
 };
 
 TEST_P(CudaProducts, LinearAndItsGradients) {
+  bool is_bf16 = dtype() == DType::bf16;
   for (uint32_t accumulates : {0U, 3U}) {
     Builder builder("linear");
     BufferId x = builder.input("x", dtype(), dims(in()));
@@ -51,13 +52,17 @@ TEST_P(CudaProducts, LinearAndItsGradients) {
         accumulates & 1U;
     builder.append(OpKind::linear_backward_weight, "dw", {dy, x}, {dw, dbias}, attributes).accumulates =
         accumulates;
+    BufferId rounded = builder.persistent("rounded", is_bf16 ? DType::bf16 : DType::f32,
+                                          {fixed(out()), fixed(in())}, Role::gradients);
+    builder.append(OpKind::linear_backward_weight, "rounded", {dy, x}, {rounded, kNoBuffer}, attributes)
+        .accumulates = accumulates & 1U;
     OnBoth both(builder.finish());
     uint64_t seed = 1;
-    for (const char* name : {"x", "w", "bias", "y", "dy", "dx", "dw", "dbias"}) {
+    for (const char* name : {"x", "w", "bias", "y", "dy", "dx", "dw", "dbias", "rounded"}) {
       both.randomise(name, seed++);
     }
     both.run(at_tokens(rows()));
-    for (const char* name : {"y", "plain", "dx", "dw", "dbias"}) {
+    for (const char* name : {"y", "plain", "dx", "dw", "dbias", "rounded"}) {
       both.expect_close_norms(name, norm_tolerance());
     }
   }
@@ -314,7 +319,7 @@ TEST(CudaDeterminism, TheSameCallGivesTheSameBits) {
     BufferId ids = builder.input("ids", DType::i32, {tokens(700)});
     BufferId dw = builder.persistent("dw", DType::f32, {fixed(512)}, Role::gradients);
     BufferId matrix = builder.persistent("matrix", DType::f32, {fixed(512), fixed(512)}, Role::gradients);
-    BufferId table = builder.persistent("table", DType::f32, {fixed(9), fixed(512)}, Role::gradients);
+    BufferId table = builder.persistent("table", DType::bf16, {fixed(9), fixed(512)}, Role::gradients);
     builder.append(OpKind::rms_norm_backward, "dw", {x, w, dy}, {kNoBuffer, dw}, NormAttributes{});
     builder.append(OpKind::linear_backward_weight, "matrix", {dy, x}, {matrix, kNoBuffer},
                    LinearAttributes{});

@@ -200,15 +200,21 @@ TEST_P(CudaRows, EmbeddingAndItsGradient) {
         builder.persistent("dtable", DType::f32, {fixed(kVocabulary), fixed(width())}, Role::gradients);
     builder.append(OpKind::embedding, "embedding", {table, ids}, {y}).accumulates = accumulates;
     builder.append(OpKind::embedding_backward, "backward", {ids, dy}, {dtable}).accumulates = accumulates;
+    DType narrow = dtype() == DType::bf16 ? DType::bf16 : DType::f32;
+    BufferId rounded =
+        builder.persistent("rounded", narrow, {fixed(kVocabulary), fixed(width())}, Role::gradients);
+    builder.append(OpKind::embedding_backward, "rounded", {ids, dy}, {rounded}).accumulates = accumulates;
     OnBoth both(builder.finish());
     both.randomise("table", 1);
     both.randomise("dy", 2);
     both.randomise("y", 3);
     both.randomise("dtable", 4);
+    both.randomise("rounded", 6);
     both.set_ints("ids", random_ids(rows() + 1, 5, kVocabulary));
     both.run(extents());
     both.expect_close_values("y", tolerance());
     both.expect_close_values("dtable", 1e-5);
+    both.expect_close_values("rounded", tolerance());
   }
 }
 

@@ -101,6 +101,7 @@ training:
   early_stopping_patience: 4
   early_stopping_threshold: 0.25
   optimizer_states: bf16
+  gradient_dtype: bf16
   on_trouble: warn
 memory:
   limit: 22.3GiB
@@ -175,6 +176,7 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.training.early_stopping_threshold, 0.25);
   EXPECT_EQ(recipe.training.optim, Optimizer::adafactor);
   EXPECT_EQ(recipe.training.optimizer_states, OptimizerStates::bf16);
+  EXPECT_EQ(recipe.training.gradient_dtype, DType::bf16);
   EXPECT_EQ(recipe.memory.limit_bytes, 23944442675);  // 22.3 * 2^30, rounded
   EXPECT_EQ(recipe.memory.recompute,
             (std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}));

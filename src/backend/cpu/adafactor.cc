@@ -67,16 +67,18 @@ class AdafactorUpdate {
     }
     for (size_t number = 0; number < attributes_.tensors.size(); ++number) {
       const FactoredTensor& tensor = attributes_.tensors[number];
-      with_type(call_.outputs[places_.parameter(tensor.parameter)].dtype,
-                [&](auto type) { run_tensor<typename decltype(type)::type>(tensor, number); });
+      with_type(call_.outputs[places_.parameter(tensor.parameter)].dtype, [&](auto type) {
+        with_type(call_.inputs[places_.gradient(tensor.parameter)].dtype, [&](auto gradient_type) {
+          run_tensor<typename decltype(type)::type, typename decltype(gradient_type)::type>(tensor, number);
+        });
+      });
     }
   }
 
  private:
-  template <typename P>
+  template <typename P, typename G>
   void run_tensor(const FactoredTensor& tensor, uint64_t number) const {
-    const float* gradient =
-        call_.inputs[places_.gradient(tensor.parameter)].as<float>() + tensor.first_element;
+    const G* gradient = call_.inputs[places_.gradient(tensor.parameter)].as<G>() + tensor.first_element;
     P* parameter = call_.outputs[places_.parameter(tensor.parameter)].as<P>() + tensor.first_element;
     Scratch scratch(call_.workspace);
     Factors factors{.rows = scratch.take<float>(tensor.rows),
@@ -97,7 +99,8 @@ class AdafactorUpdate {
   }
 
   // The mean squares of rows and columns, or of a vector's elements; and the factors that follow from them.
-  void move_means(const FactoredTensor& tensor, const float* gradient, const Factors& factors) const {
+  template <typename G>
+  void move_means(const FactoredTensor& tensor, const G* gradient, const Factors& factors) const {
     float* rows = call_.outputs[places_.mean_squares(tensor.parameter)].as<float>() + tensor.first_state;
     int64_t length = tensor.row_length();
     int64_t grain = std::max(int64_t{1}, kSumElements / length);
@@ -126,15 +129,16 @@ class AdafactorUpdate {
     });
   }
 
-  void move_columns(const FactoredTensor& tensor, const float* gradient, int64_t begin, float* columns,
+  template <typename G>
+  void move_columns(const FactoredTensor& tensor, const G* gradient, int64_t begin, float* columns,
                     const Factors& factors) const {
     int64_t length = tensor.row_length();
     int64_t count = std::min(kColumnsAtOnce, length - begin);
     std::array<double, kColumnsAtOnce> sums{};
     for (int64_t i = 0; i < tensor.rows; ++i) {
-      const float* row = gradient + i * length + begin;
+      const G* row = gradient + i * length + begin;
       for (int64_t j = 0; j < count; ++j) {
-        double g = static_cast<double>(row[j] * step_.gradient_scale);
+        double g = static_cast<double>(to_float(row[j]) * step_.gradient_scale);
         sums[static_cast<size_t>(j)] += g * g;
       }
     }
@@ -145,18 +149,20 @@ class AdafactorUpdate {
     }
   }
 
-  double squares(const float* gradient, int64_t count) const {
+  template <typename G>
+  double squares(const G* gradient, int64_t count) const {
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < count; ++i) {
-      double g = static_cast<double>(gradient[i] * step_.gradient_scale);
+      double g = static_cast<double>(to_float(gradient[i]) * step_.gradient_scale);
       sum += g * g;
     }
     return sum;
   }
 
   // Of U.
-  double sum_of_squares(const FactoredTensor& tensor, const float* gradient, const Factors& factors,
+  template <typename G>
+  double sum_of_squares(const FactoredTensor& tensor, const G* gradient, const Factors& factors,
                         double* sums) const {
     int64_t count = sums_of(tensor.elements());
     parallel_for(count, 1, [&](int64_t first, int64_t last) {
@@ -164,7 +170,7 @@ class AdafactorUpdate {
         double sum = 0;
         int64_t end = std::min((n + 1) * kSumElements, tensor.elements());
         for_each_factor(factors, n * kSumElements, end, [&](int64_t i, float factor) {
-          double u = static_cast<double>(gradient[i] * step_.gradient_scale * factor);
+          double u = static_cast<double>(to_float(gradient[i]) * step_.gradient_scale * factor);
           sum += u * u;
         });
         sums[n] = sum;
@@ -193,8 +199,8 @@ class AdafactorUpdate {
   }
 
   // One block of kRoundingBlock elements.
-  template <typename P>
-  void move_parameters(const Range& range, const float* gradient, P* parameter, const Factors& factors,
+  template <typename P, typename G>
+  void move_parameters(const Range& range, const G* gradient, P* parameter, const Factors& factors,
                        const Move& move) const {
     PhiloxLanes lanes;
     if constexpr (std::is_same_v<P, bf16_t>) {
@@ -203,7 +209,7 @@ class AdafactorUpdate {
                 rounding_place(range.first).counter, kRoundingBlock / kElementsACounter);
     }
     for_each_factor(factors, range.first, range.last, [&](int64_t i, float factor) {
-      float change = gradient[i] * step_.gradient_scale * factor;
+      float change = to_float(gradient[i]) * step_.gradient_scale * factor;
       float moved = moved_parameter(to_float(parameter[i]), move.decay, move.size, change);
       if constexpr (std::is_same_v<P, bf16_t>) {
         RoundingPlace place = rounding_place(i - range.first);

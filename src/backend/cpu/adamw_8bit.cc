@@ -36,6 +36,15 @@ struct Levels {
 
 using BlockValues = std::array<float, kBlock>;
 
+void read_gradients(const Tensor& gradient, int64_t first, std::span<float> values) {
+  with_type(gradient.dtype, [&](auto type) {
+    const auto* source = gradient.as<typename decltype(type)::type>() + first;
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = to_float(source[i]);
+    }
+  });
+}
+
 // Block `block` of a tensor's moments.
 void read_moments(const MomentPart& moment, bool plain, int64_t block, std::span<float> values,
                   const Levels& levels) {
@@ -129,8 +138,9 @@ class Update8bit {
   void run_group(const StatePart& part, size_t tensor, uint64_t number, int64_t group) const {
     int64_t end = std::min((group + 1) * kGroupElements, part.elements);
     for (int64_t begin = group * kGroupElements; begin < end; begin += kStateBlock) {
-      const auto* gradient = call_.inputs[places_.gradient(tensor)].as<float>() + part.first_element + begin;
-      std::span<const float> gradients(gradient, static_cast<size_t>(std::min(kStateBlock, end - begin)));
+      BlockValues values;
+      auto gradients = std::span(values).first(static_cast<size_t>(std::min(kStateBlock, end - begin)));
+      read_gradients(call_.inputs[places_.gradient(tensor)], part.first_element + begin, gradients);
       P* parameters = call_.outputs[places_.parameter(tensor)].as<P>() + part.first_element + begin;
       run_block(part, tensor, number, begin / kStateBlock, gradients, parameters);
     }

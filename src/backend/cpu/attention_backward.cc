@@ -319,8 +319,8 @@ void run_item(const KernelCall& call, const Item& start, const Sums& sums, Threa
 }  // namespace
 
 // q, kv, q_offsets, kv_offsets, o, lse, do, bias?, random? -> dq [T,Cq], dkv [Tk,Ckv], both written; dbias
-// = or +=. A thread takes all query heads of one sequence and kv head, in order: sums over the group need no locks
-// and always add up alike.
+// = or +=. A thread takes all query heads of one sequence and kv head, in order: sums over the group need no
+// locks and always add up alike.
 void attention_backward(const KernelCall& call) {
   const auto& attributes = attributes_of<AttentionAttributes>(call.op);
   int64_t sequences = std::max<int64_t>(call.inputs[In::q_offsets].rows() - 1, 0);

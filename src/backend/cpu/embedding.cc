@@ -1,8 +1,14 @@
 // Looking up rows of a table, and adding gradients to them.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
+
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
+#include "backend/cpu/scratch.h"
 #include "base/threads.h"
 
 namespace snug::cpu {
@@ -13,6 +19,66 @@ int64_t checked_id(const int32_t* ids, int64_t token, int64_t vocabulary) {
   SNUG_CHECK(id >= 0 && id < vocabulary,
              fmt::format("token {} has id {} in a vocabulary of {}", token, id, vocabulary));
   return id;
+}
+
+constexpr int64_t kColumnsAtOnce = 16;  // a cache line of fp32
+
+struct Columns {
+  int64_t begin;
+  int64_t end;
+};
+
+// An fp32 gradient is added to as the tokens come.
+template <typename T>
+void add_tokens(const KernelCall& call, const Columns& columns) {
+  const Tensor& dy = call.inputs[1];
+  const Tensor& dtable = call.outputs[0];
+  const auto* ids = call.inputs[0].as<int32_t>();
+  for (int64_t token = 0; token < dy.rows(); ++token) {
+    const T* source = dy.as<T>() + token * dy.columns();
+    float* destination = dtable.as<float>() + checked_id(ids, token, dtable.rows()) * dy.columns();
+#pragma omp simd
+    for (int64_t i = columns.begin; i < columns.end; ++i) {
+      destination[i] += to_float(source[i]);
+    }
+  }
+}
+
+// All tokens, those of one id side by side and in order.
+std::span<const int32_t> tokens_by_id(const Tensor& ids, int32_t* order) {
+  std::span<int32_t> tokens(order, static_cast<size_t>(ids.elements()));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  std::sort(tokens.begin(), tokens.end(), [id = ids.as<int32_t>()](int32_t a, int32_t b) {
+    return std::pair(id[a], a) < std::pair(id[b], b);
+  });
+  return tokens;
+}
+
+// A bf16 gradient is rounded once: all tokens of an id are summed first.
+template <typename T>
+void add_runs(const KernelCall& call, std::span<const int32_t> order, const Columns& columns) {
+  const Tensor& dy = call.inputs[1];
+  const Tensor& dtable = call.outputs[0];
+  const auto* ids = call.inputs[0].as<int32_t>();
+  for (int64_t begin = columns.begin; begin < columns.end; begin += kColumnsAtOnce) {
+    int64_t count = std::min(kColumnsAtOnce, columns.end - begin);
+    for (size_t first = 0; first < order.size();) {
+      int64_t id = checked_id(ids, order[first], dtable.rows());
+      std::array<float, kColumnsAtOnce> sums{};
+      size_t next = first;
+      for (; next < order.size() && ids[order[next]] == id; ++next) {
+        const T* source = dy.as<T>() + order[next] * dy.columns() + begin;
+        for (int64_t i = 0; i < count; ++i) {
+          sums[static_cast<size_t>(i)] += to_float(source[i]);
+        }
+      }
+      bf16_t* destination = dtable.as<bf16_t>() + id * dy.columns() + begin;
+      for (int64_t i = 0; i < count; ++i) {
+        store<true>(destination[i], sums[static_cast<size_t>(i)]);
+      }
+      first = next;
+    }
+  }
 }
 
 }  // namespace
@@ -43,37 +109,40 @@ void embedding(const KernelCall& call) {
   });
 }
 
-// dtable[ids[t]] += dy[t], in fp32. Threads share the columns and each walks all tokens in order, so every
+// dtable[ids[t]] (= or +=) dy[t]. Threads share the columns and each walks all tokens in order, so every
 // element is summed in the same order on any number of threads and no two threads meet.
 void embedding_backward(const KernelCall& call) {
-  constexpr int64_t kColumnsAtOnce = 16;  // a cache line of fp32
   const Tensor& dy = call.inputs[1];
   const Tensor& dtable = call.outputs[0];
-  SNUG_CHECK(dtable.dtype == DType::f32, "weight gradients are fp32");
-  const auto* ids = call.inputs[0].as<int32_t>();
   int64_t width = dtable.columns();
   int64_t column_groups = (width + kColumnsAtOnce - 1) / kColumnsAtOnce;
   if (!call.op.accumulates_output(0)) {
-    parallel_for(dtable.elements(), kElementGrain, [&](int64_t first, int64_t last) {
-      std::fill(dtable.as<float>() + first, dtable.as<float>() + last, 0.0F);
+    parallel_for(dtable.bytes(), kElementGrain, [&](int64_t first, int64_t last) {
+      std::fill(dtable.as<std::byte>() + first, dtable.as<std::byte>() + last, std::byte{0});
     });
+  }
+  bool is_rounded = dtable.dtype == DType::bf16;
+  std::span<const int32_t> order;
+  if (is_rounded) {
+    order = tokens_by_id(call.inputs[0], Scratch(call.workspace).take<int32_t>(dy.rows()));
   }
   with_type(dy.dtype, [&](auto activation) {
     using T = typename decltype(activation)::type;
     int64_t grain = std::max<int64_t>(1, row_grain(dy.rows()) / kColumnsAtOnce);
     parallel_for(column_groups, grain, [&](int64_t first, int64_t last) {
-      int64_t begin = first * kColumnsAtOnce;
-      int64_t end = std::min(last * kColumnsAtOnce, width);
-      for (int64_t token = 0; token < dy.rows(); ++token) {
-        const T* source = dy.as<T>() + token * width;
-        float* destination = dtable.as<float>() + checked_id(ids, token, dtable.rows()) * width;
-#pragma omp simd
-        for (int64_t i = begin; i < end; ++i) {
-          destination[i] += to_float(source[i]);
-        }
+      Columns columns{first * kColumnsAtOnce, std::min(last * kColumnsAtOnce, width)};
+      if (is_rounded) {
+        add_runs<T>(call, order, columns);
+      } else {
+        add_tokens<T>(call, columns);
       }
     });
   });
+}
+
+int64_t embedding_backward_workspace(const Program& program, const Op& op, int /*threads*/) {
+  bool is_rounded = program.buffer(op.outputs[0]).format == DType::bf16;
+  return is_rounded ? padded_bytes_of<int32_t>(program.buffer(op.inputs[0]).dims[0].max) : 0;
 }
 
 }  // namespace snug::cpu

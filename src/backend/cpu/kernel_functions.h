@@ -9,6 +9,7 @@ namespace snug::cpu {
 // embedding.cc
 void embedding(const KernelCall& call);
 void embedding_backward(const KernelCall& call);
+int64_t embedding_backward_workspace(const Program& program, const Op& op, int threads);
 
 // norm.cc
 void rms_norm(const KernelCall& call);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr KernelRows<Kernel> kRows = {{
     {OpKind::embedding, {embedding}},
-    {OpKind::embedding_backward, {embedding_backward}},
+    {OpKind::embedding_backward, {embedding_backward, embedding_backward_workspace}},
     {OpKind::rms_norm, {rms_norm}},
     {OpKind::rms_norm_backward, {rms_norm_backward, rms_norm_backward_workspace}},
     {OpKind::add_rms_norm, {add_rms_norm}},

@@ -63,6 +63,12 @@ int64_t workspace_of(const Program& program, const Op& op, bool with_gradient, i
     gemm_bytes = std::max(
         gemm_bytes,
         gemm_workspace_bytes({rows, width, vocabulary, DType::f32, weight.dtype(), DType::f32}, threads));
+    if (op.has_output(Out::dw)) {
+      Format gradient = program.buffer(op.outputs[Out::dw]).format;
+      gemm_bytes = std::max(
+          gemm_bytes,
+          gemm_workspace_bytes({vocabulary, width, rows, DType::f32, DType::f32, gradient}, threads));
+    }
   }
   return bytes + gemm_bytes;
 }

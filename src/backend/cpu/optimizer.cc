@@ -49,11 +49,11 @@ void for_each_block(std::span<const Tensor> tensors, const Body& body) {
   });
 }
 
-// The parts of the buffers that one block covers. `P` is the dtype of the parameters, `M` that of the
-// moments; bf16 among them is rounded stochastically.
-template <typename P, typename M>
+// The parts of the buffers that one block covers. `G` is the dtype of the gradients, `P` that of the
+// parameters, `M` that of the moments; bf16 among the last two is rounded stochastically.
+template <typename G, typename P, typename M>
 struct Part {
-  const float* gradient;
+  const G* gradient;
   P* parameter;
   M* first;
   M* second;
@@ -61,19 +61,19 @@ struct Part {
   int64_t count;
 };
 
-template <typename P, typename M>
-AdamwElement element_of(const Part<P, M>& part, int64_t i) {
+template <typename G, typename P, typename M>
+AdamwElement element_of(const Part<G, P, M>& part, int64_t i) {
   return {.parameter = to_float(part.parameter[i]),
           .first = to_float(part.first[i]),
           .second = to_float(part.second[i])};
 }
 
 // `Copy` is the dtype of the compute copy, void if there is none.
-template <typename Copy>
-void update_exactly(const AdamwStep& step, const Part<float, float>& part, Copy* copy) {
+template <typename Copy, typename G>
+void update_exactly(const AdamwStep& step, const Part<G, float, float>& part, Copy* copy) {
 #pragma omp simd
   for (int64_t i = 0; i < part.count; ++i) {
-    AdamwElement after = updated(step, part.decay, part.gradient[i], element_of(part, i));
+    AdamwElement after = updated(step, part.decay, to_float(part.gradient[i]), element_of(part, i));
     part.first[i] = after.first;
     part.second[i] = after.second;
     part.parameter[i] = after.parameter;
@@ -92,15 +92,15 @@ struct Randomness {
 
 static_assert(kBlockElements % 2 == 0, "a block begins with a counter of its own");
 
-template <typename P>
-void update_by_chance(const AdamwStep& step, const Part<P, bf16_t>& part, const Randomness& random) {
+template <typename G, typename P>
+void update_by_chance(const AdamwStep& step, const Part<G, P, bf16_t>& part, const Randomness& random) {
   constexpr auto kElementsAtOnce = static_cast<int64_t>(2 * PhiloxLanes::kLanes);
   PhiloxLanes lanes;
   for (int64_t begin = 0; begin < part.count; begin += kElementsAtOnce) {
     lanes.run(random.seed, random.stream, static_cast<uint64_t>((random.first_element + begin) / 2));
     int64_t end = std::min(part.count, begin + kElementsAtOnce);
     for (int64_t i = begin; i < end; ++i) {
-      AdamwElement after = updated(step, part.decay, part.gradient[i], element_of(part, i));
+      AdamwElement after = updated(step, part.decay, to_float(part.gradient[i]), element_of(part, i));
       auto lane = static_cast<size_t>((i - begin) / 2);
       auto word = static_cast<size_t>((i - begin) % 2 * 2);
       uint32_t bits = lanes.words[word][lane];
@@ -112,12 +112,6 @@ void update_by_chance(const AdamwStep& step, const Part<P, bf16_t>& part, const 
         part.parameter[i] = after.parameter;
       }
     }
-  }
-}
-
-void check_fp32(std::span<const Tensor> tensors) {
-  for (const Tensor& tensor : tensors) {
-    SNUG_CHECK(tensor.dtype == DType::f32, "gradients and master parameters are fp32");
   }
 }
 
@@ -134,7 +128,6 @@ class UpdateCall {
     SNUG_CHECK(call.inputs.size() > places_.norm(), "adamw's inputs are gradients, scalars and norm");
     SNUG_CHECK(call.outputs.size() == places_.output_count(),
                "adamw's outputs are parameters, moments and copies");
-    check_fp32(gradients());
   }
 
   std::span<const Tensor> gradients() const { return call_.inputs.first(places_.count()); }
@@ -146,10 +139,10 @@ class UpdateCall {
     return places_.has_copies() ? &call_.outputs[places_.copy(tensor)] : nullptr;
   }
 
-  template <typename P, typename M>
-  Part<P, M> part(const Block& block) const {
+  template <typename G, typename P, typename M>
+  Part<G, P, M> part(const Block& block) const {
     size_t i = block.tensor;
-    return {.gradient = call_.inputs[places_.gradient(i)].as<float>() + block.first,
+    return {.gradient = call_.inputs[places_.gradient(i)].as<G>() + block.first,
             .parameter = call_.outputs[places_.parameter(i)].as<P>() + block.first,
             .first = call_.outputs[places_.first_moment(i)].as<M>() + block.first,
             .second = call_.outputs[places_.second_moment(i)].as<M>() + block.first,
@@ -172,17 +165,18 @@ class UpdateCall {
   AdamwStep step_;
 };
 
+template <typename G>
 void update_block(const UpdateCall& update, const Block& block) {
   if (update.moment_dtype() == DType::bf16) {
     SNUG_CHECK(update.copy(0) == nullptr, "bf16 moments go without compute copies here");
     with_type(update.parameter_dtype(), [&](auto type) {
       using P = typename decltype(type)::type;
-      update_by_chance(update.step(), update.part<P, bf16_t>(block), update.randomness(block));
+      update_by_chance(update.step(), update.part<G, P, bf16_t>(block), update.randomness(block));
     });
     return;
   }
   SNUG_CHECK(update.parameter_dtype() == DType::f32, "master parameters are fp32");
-  auto part = update.part<float, float>(block);
+  auto part = update.part<G, float, float>(block);
   const Tensor* copy = update.copy(block.tensor);
   if (copy == nullptr) {
     update_exactly<void>(update.step(), part, nullptr);
@@ -191,6 +185,17 @@ void update_block(const UpdateCall& update, const Block& block) {
       update_exactly(update.step(), part, copy->as<typename decltype(type)::type>() + block.first);
     });
   }
+}
+
+template <typename G>
+double sum_of_squares(const G* gradient, const Block& block) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = block.first; i < block.last; ++i) {
+    auto g = static_cast<double>(to_float(gradient[i]));
+    sum += g * g;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -205,17 +210,12 @@ int64_t gradient_norm_workspace(const Program& program, const Op& op, int /*thre
 
 // norm[0] = sqrt(sum of g^2 over all gradients), summed in double.
 void gradient_norm(const KernelCall& call) {
-  check_fp32(call.inputs);
   auto* sums = reinterpret_cast<double*>(call.workspace.data());
   for_each_block(call.inputs, [&](const Block& block) {
-    const float* gradient = call.inputs[block.tensor].as<float>();
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = block.first; i < block.last; ++i) {
-      double g = static_cast<double>(gradient[i]);
-      sum += g * g;
-    }
-    sums[block.index] = sum;
+    const Tensor& gradient = call.inputs[block.tensor];
+    with_type(gradient.dtype, [&](auto type) {
+      sums[block.index] = sum_of_squares(gradient.as<typename decltype(type)::type>(), block);
+    });
   });
   int64_t blocks = 0;
   for (const Tensor& gradient : call.inputs) {
@@ -233,7 +233,10 @@ void gradient_norm(const KernelCall& call) {
 void adamw(const KernelCall& call) {
   UpdateCall update(call);
   if (!update.skips()) {
-    for_each_block(update.gradients(), [&](const Block& block) { update_block(update, block); });
+    for_each_block(update.gradients(), [&](const Block& block) {
+      with_type(update.gradients()[block.tensor].dtype,
+                [&](auto type) { update_block<typename decltype(type)::type>(update, block); });
+    });
   }
 }
 

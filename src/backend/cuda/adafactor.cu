@@ -31,7 +31,7 @@ __global__ void step_kernel(float max_norm, const StepScalars* scalars, const fl
 }
 
 // Mean squares of rows, a warp each. Of a vector, whose rows have one element, a thread does one row.
-__global__ void rows_kernel(const float* gradient, int64_t rows, int64_t length, float* means,
+__global__ void rows_kernel(GradientView gradient, int64_t rows, int64_t length, float* means,
                             const float* norm, const AdafactorNumbers* numbers) {
   if (!isfinite(norm[0])) {
     return;
@@ -45,7 +45,7 @@ __global__ void rows_kernel(const float* gradient, int64_t rows, int64_t length,
   }
   double sum = 0;
   for (int64_t i = thread % lanes; i < length; i += lanes) {
-    sum += square_of(gradient[row * length + i], step.gradient_scale);
+    sum += square_of(gradient.at(row * length + i), step.gradient_scale);
   }
   if (lanes > 1) {
 #pragma unroll
@@ -59,7 +59,7 @@ __global__ void rows_kernel(const float* gradient, int64_t rows, int64_t length,
 }
 
 // sums[chunk, column]: a thread a column, a row of blocks a chunk of rows.
-__global__ void columns_kernel(const float* gradient, int64_t rows, int64_t length, int64_t rows_a_chunk,
+__global__ void columns_kernel(GradientView gradient, int64_t rows, int64_t length, int64_t rows_a_chunk,
                                const AdafactorNumbers* numbers, double* sums) {
   int64_t column = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (column >= length) {
@@ -69,7 +69,7 @@ __global__ void columns_kernel(const float* gradient, int64_t rows, int64_t leng
   int64_t last = min(first + rows_a_chunk, rows);
   double sum = 0;
   for (int64_t row = first; row < last; ++row) {
-    sum += square_of(gradient[row * length + column], numbers->gradient_scale);
+    sum += square_of(gradient.at(row * length + column), numbers->gradient_scale);
   }
   sums[blockIdx.y * length + column] = sum;
 }
@@ -115,14 +115,14 @@ __global__ void factors_kernel(FactoredTensor tensor, int64_t chunks, float* mea
   scratch.column_factors[column] = inverse_root(mean);
 }
 
-__device__ inline float change_of(const float* gradient, int64_t i, int64_t length,
+__device__ inline float change_of(const GradientView& gradient, int64_t i, int64_t length,
                                   const AdafactorScratch& scratch) {
   int64_t row = i / length;
   float factor = scratch.row_factors[row] * scratch.column_factors[i - row * length];
-  return gradient[i] * scratch.numbers->gradient_scale * factor;
+  return gradient.at(i) * scratch.numbers->gradient_scale * factor;
 }
 
-__global__ void squares_kernel(const float* gradient, int64_t elements, int64_t length,
+__global__ void squares_kernel(GradientView gradient, int64_t elements, int64_t length,
                                AdafactorScratch scratch) {
   int64_t begin = static_cast<int64_t>(blockIdx.x) * kBlockElements;
   int64_t end = min(begin + kBlockElements, elements);
@@ -149,7 +149,7 @@ __global__ void size_kernel(int64_t elements, int64_t blocks, AdafactorScratch s
 }
 
 struct ApplyArguments {
-  const float* gradient;
+  GradientView gradient;
   void* parameter;
   void* copy;
   int64_t elements;
@@ -220,7 +220,6 @@ void adafactor(const Queue& queue, const KernelCall& call) {
   AdafactorPlaces places(attributes);
   SNUG_CHECK(call.outputs.size() == places.output_count(),
              "adafactor's outputs are parameters, mean squares and copies");
-  check_fp32(call.inputs.first(places.count()));
   const auto* norm = call.inputs[places.norm()].as<float>();
   cudaStream_t stream = queue.stream;
   auto* numbers = Scratch(call.workspace).take<AdafactorNumbers>(1);  // the same place for all tensors
@@ -230,7 +229,7 @@ void adafactor(const Queue& queue, const KernelCall& call) {
     const FactoredTensor& tensor = attributes.tensors[n];
     size_t i = tensor.parameter;
     AdafactorScratch scratch(Scratch(call.workspace), tensor);
-    auto* gradient = call.inputs[places.gradient(i)].as<float>() + tensor.first_element;
+    GradientView gradient = GradientView::of(call.inputs[places.gradient(i)], tensor.first_element);
     auto* means = call.outputs[places.mean_squares(i)].as<float>() + tensor.first_state;
     int64_t rows = tensor.rows;
     int64_t length = tensor.row_length();

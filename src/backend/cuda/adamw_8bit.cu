@@ -21,7 +21,7 @@ static_assert(kBlockElements % (kWarps * kStateBlock) == 0);
 
 // A tensor of the file, or of an adapter.
 struct PartEntry {
-  const float* gradient = nullptr;
+  GradientView gradient;
   void* parameter = nullptr;
   void* copy = nullptr;
   MomentPart first = {};
@@ -55,6 +55,21 @@ __device__ inline Vector<T, 4> load_some(const T* source, int64_t count, bool is
   for (int i = 0; i < 4; ++i) {
     if (i < count) {
       values.at[i] = source[i];
+    }
+  }
+  return values;
+}
+
+__device__ inline Vector<float, 4> load_some(const GradientView& gradient, int64_t first, int64_t count,
+                                             bool is_aligned) {
+  if (is_aligned && count >= 4) {
+    return gradient.load<4>(first);
+  }
+  Vector<float, 4> values{};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < count) {
+      values.at[i] = gradient.at(first + i);
     }
   }
   return values;
@@ -173,7 +188,7 @@ __device__ inline void update_block(const PartEntry& entry, const Places& places
   for (int half = 0; half < 2; ++half) {
     int64_t place = places.place(half);
     int64_t left = places.left(half);
-    auto gradient = load_some(entry.gradient + place, left, entry.is_aligned);
+    Vector<float, 4> gradient = load_some(entry.gradient, place, left, entry.is_aligned);
     auto parameter = load_some(static_cast<P*>(entry.parameter) + place, left, entry.is_aligned);
     Vector<std::conditional_t<std::is_same_v<Copy, None>, float, Copy>, 4> copy;
 #pragma unroll
@@ -256,7 +271,6 @@ void adamw_8bit(const Queue& queue, const KernelCall& call) {
   AdamwPlaces places(attributes);
   SNUG_CHECK(call.outputs.size() == places.output_count(),
              "adamw_8bit's outputs are parameters, moments and copies");
-  check_fp32(call.inputs.first(places.count()));
   UpdateInputs inputs{.rates = rates_of(attributes),
                       .scalars = call.inputs[places.scalars()].as<StepScalars>(),
                       .norm = call.inputs[places.norm()].as<float>(),
@@ -271,7 +285,7 @@ void adamw_8bit(const Queue& queue, const KernelCall& call) {
     };
     ListFiller<PartEntry, decltype(launch)> filler(launch);
     auto add = [&](size_t i, const StatePart& part) {
-      PartEntry entry{.gradient = call.inputs[places.gradient(i)].as<float>() + part.first_element,
+      PartEntry entry{.gradient = GradientView::of(call.inputs[places.gradient(i)], part.first_element),
                       .parameter = call.outputs[places.parameter(i)].as<P>() + part.first_element,
                       .copy = nullptr,
                       .first = part.first,
@@ -282,8 +296,8 @@ void adamw_8bit(const Queue& queue, const KernelCall& call) {
       if constexpr (!std::is_same_v<Copy, None>) {
         entry.copy = call.outputs[places.copy(i)].as<Copy>() + part.first_element;
       }
-      entry.is_aligned =
-          begins_aligned(entry.gradient) && begins_aligned(entry.parameter) && begins_aligned(entry.copy);
+      entry.is_aligned = begins_aligned(entry.gradient.data) && begins_aligned(entry.parameter) &&
+                         begins_aligned(entry.copy);
       filler.add(entry);
     };
     for (size_t i = 0; i < places.count(); ++i) {

@@ -54,10 +54,11 @@ __device__ int find_tokens(const int32_t* ids, int64_t first, int64_t tokens, in
   return total;
 }
 
-// dtable[ids[t]] += dy[t], in fp32. The block of a row's first token adds up all tokens of that row, in their
-// order; the blocks of the others have nothing to do. Blocks: (tokens, columns).
-template <typename T>
-__global__ void embedding_backward_kernel(const int32_t* ids, const T* dy, float* dtable, int64_t tokens,
+// dtable[ids[t]] += dy[t], summed in fp32 and rounded once to the dtype `G` of the gradient. The block of a
+// row's first token adds up all tokens of that row, in their order; the blocks of the others have nothing to
+// do. Blocks: (tokens, columns).
+template <typename T, typename G>
+__global__ void embedding_backward_kernel(const int32_t* ids, const T* dy, G* dtable, int64_t tokens,
                                           int64_t vocabulary, int64_t width) {
   __shared__ int found[kThreads];
   __shared__ int counts[kThreads / 32];
@@ -91,7 +92,8 @@ __global__ void embedding_backward_kernel(const int32_t* ids, const T* dy, float
 #pragma unroll
   for (int j = 0; j < kColumnsEach; ++j) {
     if (column + j * kThreads < width) {
-      dtable[id * width + column + j * kThreads] += sums[j];
+      G& destination = dtable[id * width + column + j * kThreads];
+      destination = round_to<G>(to_float(destination) + sums[j]);
     }
   }
 }
@@ -125,9 +127,8 @@ void embedding_backward(const Queue& queue, const KernelCall& call) {
   const Tensor& dtable = call.outputs[0];
   int64_t width = dtable.columns();
   if (!call.op.accumulates_output(0)) {
-    check(
-        cudaMemsetAsync(dtable.data, 0, static_cast<size_t>(dtable.elements()) * sizeof(float), queue.stream),
-        "clearing a gradient");
+    check(cudaMemsetAsync(dtable.data, 0, static_cast<size_t>(dtable.bytes()), queue.stream),
+          "clearing a gradient");
   }
   if (dy.rows() == 0) {
     return;
@@ -135,8 +136,11 @@ void embedding_backward(const Queue& queue, const KernelCall& call) {
   dim3 blocks(static_cast<unsigned>(dy.rows()), blocks_for(width, kThreads * kColumnsEach));
   with_type(dy.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    embedding_backward_kernel<<<blocks, kThreads, 0, queue.stream>>>(
-        call.inputs[0].as<int32_t>(), dy.as<T>(), dtable.as<float>(), dy.rows(), dtable.rows(), width);
+    with_weight_type<T>(dtable.dtype, [&](auto gradient_type) {
+      using G = typename decltype(gradient_type)::type;
+      embedding_backward_kernel<T, G><<<blocks, kThreads, 0, queue.stream>>>(
+          call.inputs[0].as<int32_t>(), dy.as<T>(), dtable.as<G>(), dy.rows(), dtable.rows(), width);
+    });
   });
   check_launch("the gradient of embeddings");
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr int kThreads = kUpdateThreads;
 
 struct GradientEntry {
-  const float* gradient = nullptr;
+  GradientView gradient;
   int64_t elements = 0;
   uint32_t first_block = 0;
 };
@@ -26,9 +26,20 @@ __global__ void square_kernel(const __grid_constant__ TensorList<GradientEntry> 
   int64_t begin = static_cast<int64_t>(blockIdx.x - entry.first_block) * kBlockElements;
   int64_t end = min(begin + kBlockElements, entry.elements);
   double sum = 0;
-  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    auto g = static_cast<double>(entry.gradient[i]);
-    sum += g * g;
+  auto add = [&](float gradient) { sum = fma(double{gradient}, double{gradient}, sum); };
+  constexpr int kWidth = 8;
+  for (int64_t i = begin + kWidth * threadIdx.x; i < end; i += kWidth * kThreads) {
+    if (i + kWidth <= end) {
+      Vector<float, kWidth> gradients = entry.gradient.load<kWidth>(i);
+#pragma unroll
+      for (float gradient : gradients.at) {
+        add(gradient);
+      }
+    } else {
+      for (int64_t j = i; j < end; ++j) {
+        add(entry.gradient.at(j));
+      }
+    }
   }
   sum = block_sum(sum);
   if (threadIdx.x == 0) {
@@ -57,7 +68,7 @@ __global__ void norm_kernel(const double* sums, int64_t count, float* norm) {
 }
 
 struct UpdateEntry {
-  const float* gradient = nullptr;
+  GradientView gradient;
   void* parameter = nullptr;
   void* first = nullptr;
   void* second = nullptr;
@@ -91,7 +102,7 @@ __device__ inline void draw(uint64_t seed, uint64_t stream, int64_t first, uint3
 template <int N, typename P, typename M, typename Copy>
 __device__ inline void update_elements(const UpdateEntry& entry, int64_t i, const AdamwStep& step,
                                        float decay, uint64_t seed, uint64_t stream) {
-  Vector<float, N> gradient = load<N>(entry.gradient + i);
+  Vector<float, N> gradient = entry.gradient.load<N>(i);
   Vector<P, N> parameter = load<N>(static_cast<P*>(entry.parameter) + i);
   Vector<M, N> first = load<N>(static_cast<M*>(entry.first) + i);
   Vector<M, N> second = load<N>(static_cast<M*>(entry.second) + i);
@@ -182,7 +193,6 @@ void with_formats(DType parameters, DType moments, const Tensor* copy, const Bod
 }  // namespace
 
 void gradient_norm(const Queue& queue, const KernelCall& call) {
-  check_fp32(call.inputs);
   int64_t blocks = 0;
   for (const Tensor& gradient : call.inputs) {
     blocks += blocks_of(gradient.elements());
@@ -193,7 +203,7 @@ void gradient_norm(const Queue& queue, const KernelCall& call) {
   };
   ListFiller<GradientEntry, decltype(launch)> filler(launch);
   for (const Tensor& gradient : call.inputs) {
-    filler.add({.gradient = gradient.as<float>(), .elements = gradient.elements()});
+    filler.add({.gradient = GradientView::of(gradient), .elements = gradient.elements()});
   }
   filler.finish();
   norm_kernel<<<1, kThreads, 0, queue.stream>>>(sums, blocks, call.outputs[0].as<float>());
@@ -208,14 +218,13 @@ void adamw(const Queue& queue, const KernelCall& call) {
   SNUG_CHECK(call.outputs.size() == places.output_count(),
              "adamw's outputs are parameters, moments and copies");
   std::span<const Tensor> gradients = call.inputs.first(places.count());
-  check_fp32(gradients);
   UpdateInputs inputs{
       .rates = rates_of(attributes),
       .scalars = call.inputs[places.scalars()].as<StepScalars>(),
       .norm = call.inputs[places.norm()].as<float>(),
       .random = call.has_input(places.random()) ? call.inputs[places.random()].as<int64_t>() : nullptr};
   auto entry_of = [&](size_t i) {
-    return UpdateEntry{.gradient = gradients[i].as<float>(),
+    return UpdateEntry{.gradient = GradientView::of(gradients[i]),
                        .parameter = call.outputs[places.parameter(i)].data,
                        .first = call.outputs[places.first_moment(i)].data,
                        .second = call.outputs[places.second_moment(i)].data,

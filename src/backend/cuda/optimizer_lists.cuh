@@ -107,6 +107,36 @@ __device__ inline double block_sum(double value) {
   return total;
 }
 
+// The gradients of a tensor, fp32 or bf16: one launch has both. All threads of a block read one tensor, so
+// that they go one way.
+struct GradientView {
+  const void* data = nullptr;
+  bool is_bf16 = false;
+
+  static GradientView of(const Tensor& tensor, int64_t first = 0) {
+    SNUG_CHECK(tensor.dtype == DType::f32 || tensor.dtype == DType::bf16, "gradients are fp32 or bf16");
+    return {tensor.as<std::byte>() + first * size_of(tensor.dtype), tensor.dtype == DType::bf16};
+  }
+  __device__ float at(int64_t i) const {
+    return is_bf16 ? to_float(static_cast<const __nv_bfloat16*>(data)[i])
+                   : static_cast<const float*>(data)[i];
+  }
+  // N neighbours; i is a multiple of N.
+  template <int N>
+  __device__ Vector<float, N> load(int64_t i) const {
+    if (!is_bf16) {
+      return cuda::load<N>(static_cast<const float*>(data) + i);
+    }
+    Vector<__nv_bfloat16, N> narrow = cuda::load<N>(static_cast<const __nv_bfloat16*>(data) + i);
+    Vector<float, N> values;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      values.at[j] = to_float(narrow.at[j]);
+    }
+    return values;
+  }
+};
+
 struct None {};
 
 __device__ inline void put(float value, uint32_t, float& target) {
@@ -114,12 +144,6 @@ __device__ inline void put(float value, uint32_t, float& target) {
 }
 __device__ inline void put(float value, uint32_t random_bits, __nv_bfloat16& target) {
   target = __ushort_as_bfloat16(stochastic_bf16_bits(value, random_bits));
-}
-
-inline void check_fp32(std::span<const Tensor> tensors) {
-  for (const Tensor& tensor : tensors) {
-    SNUG_CHECK(tensor.dtype == DType::f32, "gradients and master parameters are fp32");
-  }
 }
 
 }  // namespace snug::cuda

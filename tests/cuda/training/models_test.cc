@@ -120,14 +120,17 @@ TEST_P(CudaModel, RunAgainGivesTheSameBits) {
   std::filesystem::path folder = reference_folder(GetParam());
   Recipe recipe = reference_recipe(folder);
   recipe.model.dtype = DType::bf16;
-  auto once = [&] {
-    CardFixture fixture(recipe);
-    return run_reference(fixture, folder);
-  };
-  LossAndGradients first = once();
-  LossAndGradients second = once();
-  EXPECT_EQ(first.loss, second.loss);
-  EXPECT_EQ(first.gradients, second.gradients);
+  for (DType gradients : {DType::f32, DType::bf16}) {
+    recipe.training.gradient_dtype = gradients;
+    auto once = [&] {
+      CardFixture fixture(recipe);
+      return run_reference(fixture, folder);
+    };
+    LossAndGradients first = once();
+    LossAndGradients second = once();
+    EXPECT_EQ(first.loss, second.loss);
+    EXPECT_EQ(first.gradients, second.gradients);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(References, CudaModel, testing::ValuesIn(full_cases()), name_of_case);
@@ -141,22 +144,27 @@ TEST_P(CudaCurve, FiftyStepsOfHuggingFace) {
     DType dtype;
     OptimizerStates states;
     double tolerance;
+    DType gradients = DType::f32;
   };
   for (const Case& one :
        {Case{DType::f32, OptimizerStates::fp32, 1e-4}, Case{DType::bf16, OptimizerStates::fp32, 0.05},
-        Case{DType::bf16, OptimizerStates::bf16, 0.05}, Case{DType::bf16, OptimizerStates::eight_bits, 0.05},
+        Case{DType::bf16, OptimizerStates::bf16, 0.05},
+        Case{DType::bf16, OptimizerStates::fp32, 0.05, DType::bf16},
+        Case{DType::bf16, OptimizerStates::bf16, 0.05, DType::bf16},
+        Case{DType::bf16, OptimizerStates::eight_bits, 0.05},
         Case{DType::f16, OptimizerStates::eight_bits, 0.05}, Case{DType::f16, OptimizerStates::fp32, 0.01}}) {
     Recipe recipe = curve_recipe(GetParam());
     recipe.model.dtype = one.dtype;
     recipe.training.optimizer_states = one.states;
+    recipe.training.gradient_dtype = one.gradients;
     if (one.dtype == DType::f16 && locate_model(recipe.model.path).spec.has_encoder()) {
       continue;  // T5 overflows in fp16
     }
     CardFixture fixture(recipe);
     double difference = largest_difference_from_curve(fixture.runner, GetParam());
-    std::printf("%s, %s with %s states: largest difference %.1e\n", GetParam().c_str(),
+    std::printf("%s, %s with %s states and %s gradients: largest difference %.1e\n", GetParam().c_str(),
                 std::string(name_of(one.dtype)).c_str(), std::string(name_of(one.states)).c_str(),
-                difference);
+                std::string(name_of(one.gradients)).c_str(), difference);
     EXPECT_LE(difference, one.tolerance) << name_of(one.dtype) << " " << name_of(one.states);
   }
 }
