@@ -121,9 +121,6 @@ function(snug_program)
   set_target_properties(snug PROPERTIES BUILD_RPATH "$ORIGIN/lib")
   target_link_options(snug PRIVATE LINKER:--disable-new-dtags)
   target_precompile_headers(snug PRIVATE ${SNUG_COMMON_HEADERS} <CLI/CLI.hpp>)
-  target_compile_definitions(snug PRIVATE "SNUG_VERSION=\"${PROJECT_VERSION}\""
-    "SNUG_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")
-  snug_commit_header(snug)
   foreach(folder IN ITEMS cli e2e)
     snug_tests(${folder} snug_report 4)  # they start the program again and again
     if(TARGET test_${folder})

@@ -26,6 +26,12 @@ struct CardHealth {
   bool is_slowed_by_power_brake = false;  // its supply does not give what it may take
 };
 
+// Which device it is, for the record of a run; "": not known.
+struct DeviceIdentity {
+  std::string model;   // "NVIDIA H200", or a processor's name
+  std::string driver;  // its version
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -38,6 +44,8 @@ class Device {
 
   // Asked while it works; nothing where there is no such thing.
   virtual std::optional<CardHealth> health() const { return std::nullopt; }
+
+  virtual DeviceIdentity identity() const { return {}; }
 
   // For computing in this dtype.
   virtual DeviceRates rates(DType /*dtype*/) const { return {}; }

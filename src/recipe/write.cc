@@ -35,7 +35,8 @@ std::string absolute_path(const std::string& path) {
   return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
 }
 
-// A recipe that is read from anywhere means the same.
+}  // namespace
+
 Recipe with_absolute_paths(Recipe recipe) {
   for (DataFile& file : recipe.data.train_file) {
     file.path = absolute_path(file.path);
@@ -57,8 +58,6 @@ Recipe with_absolute_paths(Recipe recipe) {
   }
   return recipe;
 }
-
-}  // namespace
 
 std::string yaml_value(const Json& value) {
   if (value.is_array()) {

@@ -9,6 +9,9 @@
 
 namespace snug {
 
+// The same recipe, and it means the same whoever reads it from wherever.
+Recipe with_absolute_paths(Recipe recipe);
+
 // Every key, defaults included. Paths are made absolute, because the text is written beside a run's outputs
 // and must mean the same there, whoever reads it from wherever.
 std::string recipe_to_yaml(const Recipe& recipe);

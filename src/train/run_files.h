@@ -6,6 +6,7 @@
 
 namespace snug {
 
+inline constexpr const char* kManifest = "manifest.json";
 inline constexpr const char* kRecipeFile = "recipe.yml";
 inline constexpr const char* kPlanFile = "plan.json";
 inline constexpr const char* kMetricsFile = "metrics.jsonl";

@@ -23,8 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kManifest = "manifest.json";
-
 std::string_view name_of(RunState state) {
   switch (state) {
     case RunState::running:
@@ -251,6 +249,9 @@ void RunFolder::finish(RunState state) {
 
 void RunFolder::write_manifest() const {
   Json manifest = {{"made_by", "snug"}, {"started", started_}, {"state", name_of(state_)}, {"files", files_}};
+  if (!origin_.is_null()) {
+    manifest["origin"] = origin_;
+  }
   if (!stages_.empty()) {
     manifest["stages"] = stages_;
   }

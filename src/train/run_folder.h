@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/disk_space.h"
 #include "io/folder_lock.h"
+#include "io/json.h"
 
 namespace snug {
 
@@ -44,6 +46,8 @@ class RunFolder {
   // Removes what an earlier run wrote; the folders of stages that are its own are left to them.
   void clear();
 
+  // What else its manifest says of the run that begins (train/run_record.h).
+  void set_origin(Json origin) { origin_ = std::move(origin); }
   // The run begins: the earlier one's files go, unless it is gone on with; all that this one will write are
   // listed, and their disk space is taken. There must also be room for so many checkpoints; that of one is
   // taken too, for the run that is stopped.
@@ -67,6 +71,7 @@ class RunFolder {
   std::vector<std::string> stages_;
   RunManifest earlier_;
   std::string started_;
+  Json origin_;
   RunState state_ = RunState::running;
   std::vector<std::string> files_;
   std::optional<DiskReservation> reservation_;

@@ -16,6 +16,7 @@
 #include "train/merge.h"
 #include "train/metrics_rows.h"
 #include "train/run_files.h"
+#include "train/run_record.h"
 
 namespace snug {
 namespace {
@@ -60,11 +61,12 @@ RunFiles planned_files(const Plan& plan, const TrainInputs& inputs) {
   return {std::move(files), checkpoint_files(plan, inputs), checkpoints_on_disk(inputs.recipe.training)};
 }
 
-void RunOutput::begin(const Plan& plan, RunEvents& events) {
+void RunOutput::begin(const Plan& plan, const Device& device, RunEvents& events) {
   identity_ = identity_of(inputs_);
   if (inputs_.resume) {
     require_same_inputs(identity_, *inputs_.resume);
   }
+  folder_.set_origin(origin_to_json(origin_of(device, identity_)));
   RunFiles planned = planned_files(plan, inputs_);
   std::string event_file = new_event_file_name();
   if (inputs_.recipe.logging.report_to == ReportTo::tensorboard) {

@@ -14,30 +14,29 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Regenerate with: snug explain tests/goldens/logs/NAME > tests/goldens/logs/NAME.told
-void expect_told(const std::string& name) {
-  CommandResult result = run_snug({"explain", source_path("tests/goldens/logs/" + name)});
+// Regenerate with: snug explain FOLDER/NAME > tests/goldens/logs/NAME.told
+void expect_told(const std::string& folder, const std::string& name) {
+  CommandResult result = run_snug({"explain", source_path(folder + "/" + name)});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.output, contents(source_path("tests/goldens/logs/" + name + ".told")));
 }
 
 TEST(Explain, TheRiddleOfCase1) {
-  expect_told("case1_mtup.log");
+  expect_told("recipes/cases", "parsing_mtup.log");
 }
 
 TEST(Explain, TheLoadingOfCase4) {
-  expect_told("case4_oom.log");
+  expect_told("recipes/cases", "compliance.log");
 }
 
 TEST(Explain, NvidiaSmi) {
-  expect_told("nvidia_smi.txt");
+  expect_told("tests/goldens/logs", "nvidia_smi.txt");
 }
 
 // With the recipe, the settings that make it fit.
 TEST(Explain, ARecipeBesideTheLog) {
-  Json told =
-      json_output(run_snug({"explain", source_path("tests/goldens/logs/case4_oom.log"),
-                            source_path("tests/goldens/plans/cases/case4_deepseek_lora.yml"), "--json"}));
+  Json told = json_output(run_snug({"explain", source_path("recipes/cases/compliance.log"),
+                                    source_path("recipes/cases/compliance.yml"), "--json"}));
   EXPECT_EQ(told["model"], "deepseek-ai/deepseek-llm-7b-base");
   EXPECT_EQ(told["fits"]["settings"][0], "model.dtype=bf16");
   EXPECT_LE(told["fits"]["peak_bytes"], told["fits"]["limit_bytes"]);

@@ -8,17 +8,17 @@
 namespace snug {
 namespace {
 
-const std::string kCase1 = source_path("tests/goldens/plans/cases/case1_qwen_lora.yml");
+const std::string kCase1 = source_path("recipes/cases/parsing.yml");
 
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
 // After a change that is meant to alter it (from a build without CUDA):
-//   cd tests/goldens/plans && snug plan cases/case1_qwen_lora.yml --device cuda > case1_cuda.txt
+//   cd recipes && snug plan cases/parsing.yml --device cuda > ../tests/goldens/plans/case1_cuda.txt
 TEST(PlanForACard, IsTheGoldenOne) {
-  CommandResult result = run_snug({"plan", "cases/case1_qwen_lora.yml", "--device", "cuda"},
-                                  "cd " + shell_quoted(source_path("tests/goldens/plans")) + " && ");
+  CommandResult result = run_snug({"plan", "cases/parsing.yml", "--device", "cuda"},
+                                  "cd " + shell_quoted(source_path("recipes")) + " && ");
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(result.output, read_text_file(source_path("tests/goldens/plans/case1_cuda.txt")));
 }

@@ -9,8 +9,7 @@ namespace snug {
 namespace {
 
 Json plan_of(const std::string& name) {
-  return json_output(
-      run_snug({"plan", source_path("tests/goldens/plans/cases/" + name), "--device", "cuda", "--json"}));
+  return json_output(run_snug({"plan", source_path("recipes/cases/" + name), "--device", "cuda", "--json"}));
 }
 
 // The first alternative whose only change of numerics is `setting`.
@@ -26,8 +25,8 @@ Json find_opt_in(const Json& plan, const std::string& setting) {
 
 void expect_fits(const std::string& name, const Json& alternative) {
   ASSERT_FALSE(alternative.is_null());
-  std::vector<std::string> arguments = {"plan", source_path("tests/goldens/plans/cases/" + name), "--device",
-                                        "cuda", "--json"};
+  std::vector<std::string> arguments = {"plan", source_path("recipes/cases/" + name), "--device", "cuda",
+                                        "--json"};
   for (const Json& setting : alternative["settings"]) {
     arguments.insert(arguments.end(), {"--set", setting.get<std::string>()});
   }
@@ -38,15 +37,15 @@ void expect_fits(const std::string& name, const Json& alternative) {
 
 // Case 1 as it was written: the plan that is chosen fits, and the recipe stays as it is.
 TEST(PlanCases, QwenWithLoraFitsAsItIs) {
-  Json plan = plan_of("case1_qwen_lora.yml");
+  Json plan = plan_of("parsing.yml");
   EXPECT_EQ(plan["fits"], true);
   EXPECT_LE(plan["peak_bytes"].get<int64_t>(), 25'383'256'719) << "23.64 GiB";
   EXPECT_EQ(plan["chosen"]["memory.recompute"].size(), 28U) << "layer by layer";
   int64_t tokens = plan["chosen"]["memory.micro_batch_tokens"];
   EXPECT_TRUE(tokens == 2048 || tokens == 4096) << "no more than 2 sequences of 2048";
   // Where recomputation is switched off by hand, that is what is to be changed.
-  CommandResult kept = run_snug({"plan", source_path("tests/goldens/plans/cases/case1_qwen_lora.yml"),
-                                 "--device", "cuda", "--json", "--set", "memory.recompute=none"});
+  CommandResult kept = run_snug({"plan", source_path("recipes/cases/parsing.yml"), "--device", "cuda",
+                                 "--json", "--set", "memory.recompute=none"});
   EXPECT_EQ(kept.exit_code, 3);
   EXPECT_EQ(json_output(kept)["alternatives"][0]["settings"], Json({"memory.recompute=auto"}));
   EXPECT_EQ(json_output(kept)["alternatives"][0]["peak_bytes"], plan["peak_bytes"]);
@@ -54,10 +53,10 @@ TEST(PlanCases, QwenWithLoraFitsAsItIs) {
 
 // Case 2: weights, gradients and fp32 states alone are more than the card; bf16 states make it fit.
 TEST(PlanCases, FlanT5IsToldOfBf16States) {
-  Json plan = plan_of("case2_t5_full.yml");
+  Json plan = plan_of("recipe_writing.yml");
   EXPECT_TRUE(plan["alternatives"].empty());
   Json found = find_opt_in(plan, "training.optimizer_states=bf16");
-  expect_fits("case2_t5_full.yml", found);
+  expect_fits("recipe_writing.yml", found);
   EXPECT_FALSE(found["changes"].empty());
   for (const Json& setting : found["settings"]) {
     EXPECT_EQ(setting.get<std::string>().find("eval"), std::string::npos) << setting;
@@ -67,12 +66,11 @@ TEST(PlanCases, FlanT5IsToldOfBf16States) {
 // 8-bit states make it fit with less recomputation, and the plan counts them tensor by tensor: norms and
 // biases of positions are too small for codes.
 TEST(PlanCases, FlanT5IsToldOf8bitStates) {
-  Json found = find_opt_in(plan_of("case2_t5_full.yml"), "training.optimizer_states=8bit");
-  expect_fits("case2_t5_full.yml", found);
+  Json found = find_opt_in(plan_of("recipe_writing.yml"), "training.optimizer_states=8bit");
+  expect_fits("recipe_writing.yml", found);
   EXPECT_NE(found["changes"][0].get<std::string>().find("8 bits"), std::string::npos);
-  Json plan =
-      json_output(run_snug({"plan", source_path("tests/goldens/plans/cases/case2_t5_full.yml"), "--device",
-                            "cuda", "--json", "--set", "training.optimizer_states=8bit"}));
+  Json plan = json_output(run_snug({"plan", source_path("recipes/cases/recipe_writing.yml"), "--device",
+                                    "cuda", "--json", "--set", "training.optimizer_states=8bit"}));
   constexpr int64_t kParameters = 2'849'757'184;
   constexpr int64_t kSmall = 122 * 2048 + 2 * 32 * 32;  // 122 norms, and a table of biases in either stack
   constexpr int64_t kCoded = kParameters - kSmall;
@@ -87,8 +85,8 @@ TEST(PlanCases, FlanT5IsToldOf8bitStates) {
 // vector.
 TEST(PlanCases, AdafactorKeepsRowsAndColumns) {
   Json plan = json_output(
-      run_snug({"plan", source_path("tests/goldens/plans/cases/case2_t5_full.yml"), "--device", "cuda",
-                "--json", "--set", "training.optim=adafactor", "--set", "training.optimizer_states=bf16"}));
+      run_snug({"plan", source_path("recipes/cases/recipe_writing.yml"), "--device", "cuda", "--json",
+                "--set", "training.optim=adafactor", "--set", "training.optimizer_states=bf16"}));
   constexpr int64_t kSquare = 2048 + 2048;  // q, k, v and o
   constexpr int64_t kWide = 5120 + 2048;    // wi_0, wi_1 and wo
   constexpr int64_t kEncoder = 24 * (4 * kSquare + 3 * kWide);
@@ -102,9 +100,9 @@ TEST(PlanCases, AdafactorKeepsRowsAndColumns) {
 
 // Case 4: 27.6 GB of fp32 weights never fit; bf16 does. The recipe does not evaluate, so no phase does.
 TEST(PlanCases, DeepSeekIsToldOfBf16) {
-  Json plan = plan_of("case4_deepseek_lora.yml");
+  Json plan = plan_of("compliance.yml");
   EXPECT_TRUE(plan["alternatives"].empty());
-  expect_fits("case4_deepseek_lora.yml", find_opt_in(plan, "model.dtype=bf16"));
+  expect_fits("compliance.yml", find_opt_in(plan, "model.dtype=bf16"));
   EXPECT_TRUE(plan["evaluation_sequences"].is_null());
   for (const Json& phase : plan["phases"]) {
     EXPECT_NE(phase["name"], "evaluate");

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/machine_memory.h"
@@ -28,6 +30,18 @@ CpuBackend::~CpuBackend() {
 
 std::string CpuBackend::description() const {
   return fmt::format("{} thread{}", threads_, threads_ == 1 ? "" : "s");
+}
+
+// The processor's name, where Linux knows one.
+DeviceIdentity CpuBackend::identity() const {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (size_t colon = line.find(": "); line.starts_with("model name") && colon != std::string::npos) {
+      return {.model = line.substr(colon + 2), .driver = ""};
+    }
+  }
+  return {};
 }
 
 std::string CpuBackend::find_unsupported(const Program& program, const Op& op) const {

@@ -18,6 +18,7 @@ class CpuBackend : public Backend {
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override;
+  DeviceIdentity identity() const override;
   int threads() const override { return threads_; }
   std::string find_unsupported(const Program& program, const Op& op) const override;
   int64_t workspace_bytes(const Program& program, const Op& op) const override;

@@ -104,6 +104,11 @@ std::string CudaBackend::description() const {
                      others.empty() ? "" : "; " + others);
 }
 
+DeviceIdentity CudaBackend::identity() const {
+  std::optional<cuda::CardUse> use = cuda::card_use(pci_bus_id_);
+  return {.model = card_name_, .driver = use ? use->driver_version : ""};
+}
+
 DeviceRates CudaBackend::rates(DType dtype) const {
   return cuda::rates_of(shape_, dtype, options_.tf32);
 }

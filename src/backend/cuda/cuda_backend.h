@@ -36,6 +36,7 @@ class CudaBackend : public Backend {
   std::string_view name() const override { return "cuda"; }
   std::string label() const override;
   std::string description() const override;
+  DeviceIdentity identity() const override;
   DeviceRates rates(DType dtype) const override;
   std::string find_unsupported(const Program& program, const Op& op) const override {
     return cuda::find_unsupported(program, op);

@@ -1,0 +1,75 @@
+// From a plan, by way of its JSON.
+#include "plan/plan_figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/printable.h"
+#include "plan/plan_json.h"
+
+namespace snug {
+namespace {
+
+const Json& member(const Json& object, const char* key, Json::value_t type, const std::string& path) {
+  auto found = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || found == object.end() || found->type() != type) {
+    throw bad_input(fmt::format("{}: no {} in it as snug writes them", in_quotes(path), key));
+  }
+  return *found;
+}
+
+BytesByName read_roles(const Json& object, const std::string& path) {
+  BytesByName roles;
+  for (const auto& [name, bytes] : member(object, "roles", Json::value_t::object, path).items()) {
+    roles[name] = json_integer(object["roles"], name, path);
+  }
+  return roles;
+}
+
+// "layers.12.gate_up" without its number: the same buffer of all layers is one.
+std::string without_layer(const std::string& name) {
+  constexpr std::string_view kLayers = "layers.";
+  size_t at = name.find(kLayers);
+  if (at == std::string::npos) {
+    return name;
+  }
+  size_t end = name.find_first_not_of("0123456789", at + kLayers.size());
+  return end == std::string::npos || name[end] != '.' ? name : name.substr(0, at) + name.substr(end + 1);
+}
+
+}  // namespace
+
+PlanFigures figures_of(const Plan& plan) {
+  PlanFigures figures = read_plan_figures(plan_to_json(plan), "the plan");
+  const PhasePlan& phase = plan.largest_phase();
+  for (BufferId id : phase.live_at_peak) {
+    const Buffer& buffer = phase.program.buffer(id);
+    figures.buffers[std::string(name_of(buffer.role))][without_layer(buffer.name)] += buffer.max_bytes();
+  }
+  return figures;
+}
+
+PlanFigures read_plan_figures(const Json& plan, const std::string& path) {
+  PlanFigures figures;
+  const Json& phases = member(plan, "phases", Json::value_t::array, path);
+  figures.backend = json_string(plan, "backend", "", path);
+  figures.peak_bytes = json_integer(plan, "peak_bytes", path);
+  if (plan.contains("limit_bytes") && !plan["limit_bytes"].is_null()) {
+    figures.limit_bytes = json_integer(plan, "limit_bytes", path);
+  }
+  figures.context_bytes = json_integer(plan, "context_bytes", path);
+  figures.parameters = json_integer(plan, "parameters", path);
+  figures.trainable_parameters = json_integer(plan, "trainable_parameters", path);
+  figures.peak_phase = json_string(plan, "peak_phase", "", path);
+  figures.roles = read_roles(plan, path);
+  for (const Json& phase : phases) {
+    figures.phases.push_back({.name = json_string(phase, "name", "", path),
+                              .peak_bytes = json_integer(phase, "peak_bytes", path),
+                              .roles = read_roles(phase, path)});
+  }
+  return figures;
+}
+
+}  // namespace snug
