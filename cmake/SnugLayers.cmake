@@ -115,14 +115,14 @@ function(snug_program)
     list(FILTER sources EXCLUDE REGEX "/make_backend_cuda\\.cc$")
   endif()
   add_executable(snug ${sources})
-  target_link_libraries(snug PRIVATE snug_report CLI11::CLI11)
+  target_link_libraries(snug PRIVATE snug_doctor CLI11::CLI11)
   # Libraries beside the program come first, for it and for what they need themselves: that is what a bundle
   # (tools/bundle.sh) lives by.
   set_target_properties(snug PROPERTIES BUILD_RPATH "$ORIGIN/lib")
   target_link_options(snug PRIVATE LINKER:--disable-new-dtags)
   target_precompile_headers(snug PRIVATE ${SNUG_COMMON_HEADERS} <CLI/CLI.hpp>)
   foreach(folder IN ITEMS cli e2e)
-    snug_tests(${folder} snug_report 4)  # they start the program again and again
+    snug_tests(${folder} snug_doctor 4)  # they start the program again and again
     if(TARGET test_${folder})
       add_dependencies(test_${folder} snug)
     endif()

@@ -25,6 +25,7 @@ void add_generate_command(CLI::App& app, Action& action);
 void add_synth_command(CLI::App& app, Action& action);
 void add_tokenize_command(CLI::App& app, Action& action);
 void add_diff_command(CLI::App& app, Action& action);
+void add_doctor_command(CLI::App& app, Action& action);
 void add_explain_command(CLI::App& app, Action& action);
 void add_cache_command(CLI::App& app, Action& action);
 void add_docs_command(CLI::App& app, Action& action);
