@@ -1,15 +1,18 @@
 // snug train RECIPE
 #include <fmt/format.h>
 
+#include <charconv>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "cli/launcher.h"
 #include "cli/run_signals.h"
 #include "cli/train_arguments.h"
 #include "cli/version.h"
+#include "cli/wait_for_device.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "fit/alternatives.h"
@@ -34,6 +37,16 @@
 
 namespace snug {
 namespace {
+
+int64_t read_minutes(const std::string& text) {
+  int64_t minutes = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), minutes);
+  bool is_number = error == std::errc() && end == text.data() + text.size() && minutes > 0;
+  if (!is_number && !text.empty()) {
+    throw bad_input(fmt::format("--wait is {}: expected minutes, as in --wait=120", in_quotes(text)));
+  }
+  return minutes;
+}
 
 int report_misfit(const Plan& plan, const Alternatives& alternatives) {
   say(does_not_fit_report(plan, alternatives, Style::for_stderr()), stderr);
@@ -70,6 +83,9 @@ int train_command(const TrainArguments& given) {
   std::optional<ResumePoint> start = find_start(given, recipe);
   LocatedModel model = locate_model_files(recipe.model.path);
   const ModelSpec& spec = model.spec;
+  if (std::optional<int> ended = wait_to_open(given)) {
+    return *ended;
+  }
   std::unique_ptr<Backend> chosen = make_backend(given.device);
   Backend& backend = *chosen;
   Style style = Style::for_stdout();
@@ -115,6 +131,9 @@ int train_command(const TrainArguments& given) {
   }
   if (!plan.fits()) {
     return report_misfit(plan, find_alternatives(asked, spec, backend, limits));
+  }
+  if (std::optional<int> ended = wait_for_device(given, backend.label(), plan.device_bytes())) {
+    return *ended;
   }
   catch_stop_signals();
   TrainProgress progress(recipe.logging.logging_steps, json, expected);
@@ -186,6 +205,14 @@ void add_train_command(CLI::App& app, Action& action) {
           "--resume=CHECKPOINT")
       ->expected(0, 1)
       ->type_name("[CHECKPOINT]");
+  command
+      ->add_option_function<std::string>(
+          "--wait", [options](const std::string& text) { options->wait_minutes = read_minutes(text); },
+          "Begin when the device has room for the plan, and say who holds it meanwhile; --wait=MINUTES: give "
+          "up "
+          "after so long (exit code 3)")
+      ->expected(0, 1)
+      ->type_name("[MINUTES]");
   command->footer(
       "\nCtrl-C (SIGINT, SIGTERM, SIGHUP, SIGUSR1) drops the step in progress, saves a\n"
       "checkpoint and ends the run: exit code 4. A second one ends it at once, with the\n"
@@ -195,6 +222,7 @@ void add_train_command(CLI::App& app, Action& action) {
       "for all of them, --set stages.NAME.KEY=VALUE for one.\n"
       "\nExamples:\n  snug train recipes/ship_log.yml\n"
       "  snug train recipes/three_stages.yml\n"
+      "  snug train recipes/ship_log.yml --wait=120\n"
       "  snug train recipes/ship_log.yml --memory 2GB \\\n"
       "      --set training.max_steps=20 --set output_dir=runs/try");
   command->callback([options, &action] { action = [options] { return train_command(*options); }; });

@@ -18,6 +18,7 @@ inline constexpr int kExitStopped = 4;  // by a signal; what was learned is save
 using Action = std::function<int()>;
 
 void add_inspect_command(CLI::App& app, Action& action);
+void add_init_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_train_command(CLI::App& app, Action& action);

@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "cli/make_backend.h"
+#include "cli/wait_for_device.h"
 
 namespace snug {
 
@@ -20,6 +21,10 @@ std::unique_ptr<Backend> open_card(const DeviceArguments& arguments, const CardC
       "--device is \"{}\", but this is a build for the CPU: build with 'make cuda'. To plan for a "
       "card, any build will do: snug plan --device cuda",
       arguments.device));
+}
+
+std::optional<cuda::CardUse> look_at_card(const DeviceArguments&) {
+  return std::nullopt;
 }
 
 }  // namespace snug

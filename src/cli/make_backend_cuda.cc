@@ -3,6 +3,7 @@
 #include "backend/cuda/card.h"
 #include "backend/cuda/cuda_backend.h"
 #include "cli/make_backend.h"
+#include "cli/wait_for_device.h"
 
 namespace snug {
 
@@ -17,6 +18,11 @@ std::string describe_backends() {
 std::unique_ptr<Backend> open_card(const DeviceArguments& arguments, const CardChoice& choice) {
   int card = pick_card(choice, cuda::find_cards());
   return std::make_unique<CudaBackend>(CudaOptions{.card = card, .tf32 = arguments.tf32});
+}
+
+std::optional<cuda::CardUse> look_at_card(const DeviceArguments& arguments) {
+  CardChoice choice = parse_card_choice(arguments.device).value_or(CardChoice{});
+  return cuda::card_use(cuda::pci_bus_id(pick_card(choice, cuda::find_cards())));
 }
 
 }  // namespace snug

@@ -1,6 +1,7 @@
 // What `snug train` is given, and what its two ways (one run, or stages) share.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +19,8 @@ struct TrainArguments {
   DeviceArguments device;
   bool json = false;
   bool overwrite = false;
-  std::optional<std::string> resume;  // "" for the newest checkpoint of output_dir
+  std::optional<int64_t> wait_minutes;  // until there is room; 0: for ever
+  std::optional<std::string> resume;    // "" for the newest checkpoint of output_dir
 };
 
 // A recipe with stages.

@@ -1,6 +1,7 @@
 // snug train RECIPE, where the recipe has stages.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "cli/stage_plans.h"
 #include "cli/train_arguments.h"
 #include "cli/version.h"
+#include "cli/wait_for_device.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "io/atomic_file.h"
@@ -74,6 +76,9 @@ bool train_one(const TrainArguments& given, StagedRun& run, size_t stage, Backen
 
 int train_stages(const TrainArguments& given, std::vector<Recipe> stages) {
   LocatedModel model = locate_model_files(stages.front().model.path);
+  if (std::optional<int> ended = wait_to_open(given)) {
+    return *ended;
+  }
   std::unique_ptr<Backend> backend = make_backend(given.device);
   Style style = Style::for_stdout();
   // If not even the smallest batches fit, there is no need to read the data.
@@ -116,6 +121,13 @@ int train_stages(const TrainArguments& given, std::vector<Recipe> stages) {
   if (!plans.fit(run.next())) {
     say(plans.misfit_report(Style::for_stderr()), stderr);
     return kExitDoesNotFit;
+  }
+  int64_t wanted_bytes = 0;
+  for (size_t i = run.next(); i < run.size(); ++i) {
+    wanted_bytes = std::max(wanted_bytes, plans.plans()[i].device_bytes());
+  }
+  if (std::optional<int> ended = wait_for_device(given, backend->label(), wanted_bytes)) {
+    return *ended;
   }
   run.set_plans(plans.chosen(), plans.take());
   catch_stop_signals();

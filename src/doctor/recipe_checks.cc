@@ -2,21 +2,19 @@
 #include "doctor/recipe_checks.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
 #include "base/bytes.h"
-#include "base/error.h"
 #include "compile/phases.h"
 #include "data/data_statistics.h"
 #include "doctor/dry_step.h"
 #include "doctor/machine_checks.h"
 #include "fit/choice.h"
 #include "io/printable.h"
+#include "io/scratch_folder.h"
 #include "io/tensor_source.h"
 #include "model/locate.h"
 #include "train/run_output.h"
@@ -26,31 +24,7 @@
 namespace snug {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kReadBytes = int64_t{64} << 20;
-
-// A folder that goes with this object: the tokens of the rows that are looked at are no cache of a run's.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = (fs::temp_directory_path() / "snug-doctor-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw environment_error(fmt::format("{}: no folder can be made there", in_quotes(pattern)));
-    }
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 bool is_finite(const std::vector<float>& values) {
   return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
@@ -200,7 +174,7 @@ class RecipeDoctor {
       look("weights", [&] { checks_.push_back(check_weights(recipe, model_, fitted->plan)); });
     }
     look("data", [&] {
-      ScratchFolder scratch;
+      ScratchFolder scratch;  // the tokens of a few rows are no cache of a run's
       Recipe sample = recipe;
       sample.data.cache_dir = scratch.path().string();
       int64_t rows = recipe.data.max_samples;

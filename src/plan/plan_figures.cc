@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "io/printable.h"
@@ -20,10 +20,21 @@ const Json& member(const Json& object, const char* key, Json::value_t type, cons
   return *found;
 }
 
+// Far above any real plan; keeps sums within 64 bits.
+constexpr int64_t kMostBytes = int64_t{1} << 56;
+
+int64_t size_in(const Json& object, std::string_view key, const std::string& path) {
+  int64_t size = json_integer(object, key, path);
+  if (size < 0 || size > kMostBytes) {
+    throw bad_input(fmt::format("{}: {} is {}, which is no size of a plan", in_quotes(path), key, size));
+  }
+  return size;
+}
+
 BytesByName read_roles(const Json& object, const std::string& path) {
   BytesByName roles;
   for (const auto& [name, bytes] : member(object, "roles", Json::value_t::object, path).items()) {
-    roles[name] = json_integer(object["roles"], name, path);
+    roles[name] = size_in(object["roles"], name, path);
   }
   return roles;
 }
@@ -55,18 +66,18 @@ PlanFigures read_plan_figures(const Json& plan, const std::string& path) {
   PlanFigures figures;
   const Json& phases = member(plan, "phases", Json::value_t::array, path);
   figures.backend = json_string(plan, "backend", "", path);
-  figures.peak_bytes = json_integer(plan, "peak_bytes", path);
+  figures.peak_bytes = size_in(plan, "peak_bytes", path);
   if (plan.contains("limit_bytes") && !plan["limit_bytes"].is_null()) {
-    figures.limit_bytes = json_integer(plan, "limit_bytes", path);
+    figures.limit_bytes = size_in(plan, "limit_bytes", path);
   }
-  figures.context_bytes = json_integer(plan, "context_bytes", path);
-  figures.parameters = json_integer(plan, "parameters", path);
-  figures.trainable_parameters = json_integer(plan, "trainable_parameters", path);
+  figures.context_bytes = size_in(plan, "context_bytes", path);
+  figures.parameters = size_in(plan, "parameters", path);
+  figures.trainable_parameters = size_in(plan, "trainable_parameters", path);
   figures.peak_phase = json_string(plan, "peak_phase", "", path);
   figures.roles = read_roles(plan, path);
   for (const Json& phase : phases) {
     figures.phases.push_back({.name = json_string(phase, "name", "", path),
-                              .peak_bytes = json_integer(phase, "peak_bytes", path),
+                              .peak_bytes = size_in(phase, "peak_bytes", path),
                               .roles = read_roles(phase, path)});
   }
   return figures;

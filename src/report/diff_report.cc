@@ -38,7 +38,7 @@ std::string value_cell(const Json& value) {
 }
 
 // The table with its heading, or "" if it would be empty.
-std::string table_text(Table table, const Style& style) {
+std::string table_text(const Table& table, const Style& style) {
   return table.rows.empty() ? "" : "\n" + table.to_text(style);
 }
 
@@ -47,7 +47,7 @@ std::string settings_text(const ComparedPlan& a, const ComparedPlan& b, const St
   for (const SettingDifference& one : different_settings(a.asked, b.asked)) {
     table.rows.push_back({one.key, value_cell(one.a), value_cell(one.b)});
   }
-  std::string text = table.rows.empty() ? "\n  no setting differs\n" : table_text(std::move(table), style);
+  std::string text = table.rows.empty() ? "\n  no setting differs\n" : table_text(table, style);
   Table fitting{.header = {"to fit", "A", "B"}, .rows = {}, .rules_before = {}};
   for (const SettingDifference& one : different_fitting(a.fitted, b.fitted)) {
     if (one.key == "memory.recompute") {
@@ -57,7 +57,7 @@ std::string settings_text(const ComparedPlan& a, const ComparedPlan& b, const St
       fitting.rows.push_back({one.key, value_cell(one.a), value_cell(one.b)});
     }
   }
-  return text + table_text(std::move(fitting), style);
+  return text + table_text(fitting, style);
 }
 
 double trained_percent(const ComparedPlan& side) {
@@ -78,7 +78,7 @@ std::string parameters_text(const ComparedPlan& a, const ComparedPlan& b, const 
       {"trained", format_count(a.plan.trainable_parameters), format_count(b.plan.trainable_parameters)});
   table.rows.push_back({"share trained", fmt::format("{:.2f}%", trained_percent(a)),
                         fmt::format("{:.2f}%", trained_percent(b))});
-  return table_text(std::move(table), style);
+  return table_text(table, style);
 }
 
 void add_bytes(Table& table, const std::string& name, int64_t a, int64_t b) {
@@ -134,7 +134,7 @@ std::string memory_text(const PlanFigures& a, const PlanFigures& b, const Style&
   for (const std::string& phase : phases) {
     add_bytes(table, "peak in " + phase, peak_in(a, phase), peak_in(b, phase));
   }
-  return table_text(std::move(table), style);
+  return table_text(table, style);
 }
 
 std::string time_text(const SpeedEstimate& a, const SpeedEstimate& b, const Style& style) {
@@ -154,7 +154,7 @@ std::string time_text(const SpeedEstimate& a, const SpeedEstimate& b, const Styl
   add("tokens a second", [](const SpeedEstimate& one) {
     return one.known() ? format_count(static_cast<int64_t>(one.tokens_per_second())) : "";
   });
-  return table_text(std::move(table), style);
+  return table_text(table, style);
 }
 
 std::string run_text(const ComparedPlan& a, const ComparedPlan& b, const Style& style) {
@@ -197,7 +197,7 @@ std::string run_text(const ComparedPlan& a, const ComparedPlan& b, const Style& 
     std::optional<double> speed = run.figures.tokens_per_second;
     return speed ? format_count(static_cast<int64_t>(*speed)) : std::string();
   });
-  return table_text(std::move(table), style);
+  return table_text(table, style);
 }
 
 std::string pair_text(const ComparedPlan& a, const ComparedPlan& b, const Style& style) {

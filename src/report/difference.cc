@@ -177,11 +177,11 @@ std::vector<SettingDifference> different_fitting(const Recipe& a, const Recipe& 
 
 std::vector<RoleDifference> different_roles(const PlanFigures& a, const PlanFigures& b) {
   std::vector<RoleDifference> found;
-  for (const auto& [role, bytes] : differences(a.roles, b.roles)) {
-    RoleDifference one{.role = role, .bytes = bytes, .buffers = {}};
+  for (const auto& [name, bytes] : differences(a.roles, b.roles)) {
+    RoleDifference one{.role = name, .bytes = bytes, .buffers = {}};
     if (!a.buffers.empty() && !b.buffers.empty()) {
       auto of = [&](const PlanFigures& plan) {
-        auto place = plan.buffers.find(role);
+        auto place = plan.buffers.find(one.role);
         return place == plan.buffers.end() ? BytesByName() : place->second;
       };
       one.buffers = differences(of(a), of(b));
