@@ -8,10 +8,10 @@
 
 #include "backend/cuda_plan/catalogue.h"
 #include "cli/commands.h"
+#include "cli/data_limits.h"
 #include "cli/make_backend.h"
 #include "cli/stage_plans.h"
 #include "compile/phases.h"
-#include "data/batches/limits.h"
 #include "explain/python_stack.h"
 #include "fit/alternatives.h"
 #include "fit/choice.h"
@@ -22,24 +22,13 @@
 #include "plan/speed.h"
 #include "plan/training.h"
 #include "recipe/parse.h"
-#include "report/data_progress.h"
 #include "report/memory_picture.h"
 #include "report/plan_page.h"
 #include "report/plan_report.h"
 #include "report/python_stack_report.h"
-#include "train/staged_run.h"
-#include "train/trainer.h"
 
 namespace snug {
 namespace {
-
-// The batches that the recipe's data can make.
-LimitsOf data_limits(const Recipe& recipe) {
-  DataProgressLine progress;
-  TrainInputs inputs = read_train_inputs(recipe, locate_model_files(recipe.model.path),
-                                         [&](const DataProgress& now) { progress.show(now); });
-  return DataLimits(recipe, inputs.data.train, inputs.data.evaluated());
-}
 
 struct PlanOptions {
   RecipeArguments recipe;
@@ -81,26 +70,10 @@ void write_page(const PlanOptions& options, const Recipe& recipe, const std::vec
   }
 }
 
-// The batches that the data of all stages can make: each is evaluated with that of the stages before it.
-std::vector<LimitsOf> stage_limits(const std::vector<Recipe>& stages, bool with_data) {
-  std::vector<LimitsOf> limits(stages.size());
-  if (!with_data) {
-    return limits;
-  }
-  LocatedModel model = locate_model_files(stages.front().model.path);
-  DataProgressLine progress;
-  std::vector<RunData> all =
-      read_stage_data(stages, model, [&](const DataProgress& now) { progress.show(now); });
-  for (size_t i = 0; i < stages.size(); ++i) {
-    limits[i] = DataLimits(stages[i], all[i].train, all[i].evaluated());
-  }
-  return limits;
-}
-
 int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
   ModelSpec spec = locate_model(stages.front().model.path).spec;
   std::unique_ptr<Device> device = make_planning_device(options.device);
-  StagePlans plans(stages, spec, *device, stage_limits(stages, options.data));
+  StagePlans plans(stages, spec, *device, limits_of_data(stages, options.data));
   if (options.programs) {
     for (size_t i = 0; i < stages.size(); ++i) {
       fmt::print("stage {}\n", stages[i].stage.name);
@@ -137,7 +110,7 @@ int plan_command(const PlanOptions& options) {
   }
   ModelSpec spec = locate_model(asked.model.path).spec;
   std::unique_ptr<Device> planned_for = make_planning_device(device);
-  LimitsOf limits = with_data ? data_limits(asked) : LimitsOf();
+  LimitsOf limits = limits_of_data(recipes, with_data).front();
   FittedRecipe chosen = choose_plan(asked, spec, *planned_for, limits);
   const Recipe& recipe = chosen.recipe;
   const Plan& plan = chosen.plan;
@@ -171,8 +144,7 @@ int plan_command(const PlanOptions& options) {
       report["as_transformers"] = python_stacks_json(usual_python_stacks(asked, spec, plan));
     }
     if (!plan.fits()) {
-      report["alternatives"] = alternatives_json(alternatives.same);
-      report["opt_in"] = alternatives_json(alternatives.opt_in);
+      report.update(misfit_json(alternatives));
     }
     fmt::print("{}\n", report.dump(2));
   } else {
@@ -199,12 +171,7 @@ void add_plan_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("plan", "Every byte of a run, before anything is loaded");
   add_recipe_arguments(*command, options->recipe);
   add_device_arguments(*command, options->device);
-  command
-      ->add_option(
-          "--gpu", options->device.gpu,
-          "Plan for a card that is not here, by its name: 3090, A10G, \"RTX 6000 Ada\" ... (docs/cards.md, "
-          "or snug docs cards)")
-      ->excludes("--device");
+  add_gpu_argument(*command, options->device);
   command->add_flag("--data", options->data,
                     "Read the data too, and plan for the longest batch that it can make, as train does");
   command->add_flag("--json", options->json, "Print JSON");

@@ -20,6 +20,7 @@ using Action = std::function<int()>;
 void add_inspect_command(CLI::App& app, Action& action);
 void add_init_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
+void add_fit_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_train_command(CLI::App& app, Action& action);
 void add_generate_command(CLI::App& app, Action& action);

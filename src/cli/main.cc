@@ -84,6 +84,7 @@ int run(int argc, char** argv) {
   snug::add_inspect_command(app, action);
   snug::add_plan_command(app, action);
   snug::add_init_command(app, action);
+  snug::add_fit_command(app, action);
   snug::add_data_command(app, action);
   snug::add_train_command(app, action);
   snug::add_generate_command(app, action);

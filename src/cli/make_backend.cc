@@ -42,6 +42,15 @@ void add_device_arguments(CLI::App& command, DeviceArguments& arguments) {
   }
 }
 
+void add_gpu_argument(CLI::App& command, DeviceArguments& arguments) {
+  command
+      .add_option(
+          "--gpu", arguments.gpu,
+          "Plan for a card that is not here, by its name: 3090, A10G, \"RTX 6000 Ada\" ... (docs/cards.md, "
+          "or snug docs cards)")
+      ->excludes("--device");
+}
+
 std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments) {
   if (std::optional<CardChoice> card = chosen_card(arguments)) {
     return open_card(arguments, *card);

@@ -22,6 +22,8 @@ struct DeviceArguments {
 };
 // --device and what belongs to it, of a command that computes or plans.
 void add_device_arguments(CLI::App& command, DeviceArguments& arguments);
+// --gpu in its place, of a command that only plans.
+void add_gpu_argument(CLI::App& command, DeviceArguments& arguments);
 
 // To run on. Throws if the device is not there: another is used only when it is asked for.
 std::unique_ptr<Backend> make_backend(const DeviceArguments& arguments);

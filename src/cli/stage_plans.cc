@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "fit/choice.h"
+#include "fit/fitted_run.h"
 #include "plan/plan_json.h"
 #include "plan/saving.h"
 #include "recipe/keys.h"
-#include "recipe/stages.h"
 #include "report/plan_report.h"
 #include "report/stages_report.h"
 
@@ -47,15 +47,7 @@ std::string StagePlans::report(const std::string& device, const Style& style, si
 
 Alternatives StagePlans::alternatives_of(size_t stage) const {
   Alternatives found = find_alternatives(stages_[stage], spec_, device_, limits_[stage]);
-  for (std::vector<Alternative>* list : {&found.same, &found.opt_in}) {
-    for (Alternative& alternative : *list) {
-      for (std::string& setting : alternative.settings) {
-        bool is_shared = is_run_key(setting.substr(0, setting.find('=')));
-        setting =
-            is_shared ? setting : fmt::format("{}.{}.{}", kStagesKey, stages_[stage].stage.name, setting);
-      }
-    }
-  }
+  name_stage(found, stages_, stage);
   return found;
 }
 
@@ -84,9 +76,7 @@ Json StagePlans::to_json() const {
       one["warnings"] = {warning};
     }
     if (!plans_[i].fits()) {
-      Alternatives found = alternatives_of(i);
-      one["alternatives"] = alternatives_json(found.same);
-      one["opt_in"] = alternatives_json(found.opt_in);
+      one.update(misfit_json(alternatives_of(i)));
     }
     device_bytes = std::max(device_bytes, plans_[i].device_bytes());
     stages.push_back(std::move(one));
@@ -108,15 +98,32 @@ Json choice_json(const Recipe& recipe) {
   return chosen;
 }
 
+namespace {
+
 Json alternatives_json(const std::vector<Alternative>& alternatives) {
   Json list = Json::array();
   for (const Alternative& alternative : alternatives) {
-    list.push_back({{"settings", alternative.settings}, {"peak_bytes", alternative.peak_bytes}});
+    list.push_back({{"settings", alternative.settings},
+                    {"peak_bytes", alternative.peak_bytes},
+                    {"step_time", 1 + alternative.slower}});
     if (!alternative.changes.empty()) {
       list.back()["changes"] = alternative.changes;
     }
   }
   return list;
+}
+
+}  // namespace
+
+Json misfit_json(const Alternatives& found) {
+  Json report = {{"alternatives", alternatives_json(found.same)},
+                 {"opt_in", alternatives_json(found.opt_in)},
+                 {"experiment", alternatives_json(found.experiment)}};
+  if (found.same.empty()) {
+    report["least_bytes"] = found.least_bytes;
+    report["card"] = found.card != nullptr ? Json(found.card->name) : Json();
+  }
+  return report;
 }
 
 }  // namespace snug

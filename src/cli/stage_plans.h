@@ -48,6 +48,7 @@ class StagePlans {
 
 // What a recipe has in place of what was left open.
 Json choice_json(const Recipe& recipe);
-Json alternatives_json(const std::vector<Alternative>& alternatives);
+// What would fit in place of a plan that does not.
+Json misfit_json(const Alternatives& found);
 
 }  // namespace snug

@@ -1,105 +1,68 @@
-// Opening what was written, then computing otherwise.
+// Opening what was written, then computing otherwise, then training otherwise.
 #include "fit/alternatives.h"
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <utility>
 
-#include "compile/coded_weights.h"
+#include "backend/cuda_plan/planned_card.h"
 #include "compile/phases.h"
 #include "fit/choice.h"
+#include "fit/remedies.h"
+#include "plan/training.h"
 #include "recipe/keys.h"
 #include "recipe/write.h"
 
 namespace snug {
 namespace {
 
-// A key that fits a run into memory, and may be left to the program.
-struct Knob {
-  bool (*is_written)(const Recipe& recipe);
-  void (*open)(Recipe& recipe);
+using OptIns = std::vector<OptIn>;
+
+// A change to the recipe, in itself and in words.
+struct Changed {
+  Recipe recipe;
+  std::vector<std::string> changes;
 };
 
-// In the order in which they are opened: what changes no bit first.
-constexpr std::array kKnobs = {
-    Knob{[](const Recipe& recipe) { return recipe.training.per_device_eval_batch_size.has_value(); },
-         [](Recipe& recipe) { recipe.training.per_device_eval_batch_size.reset(); }},
-    Knob{[](const Recipe& recipe) { return !recipe.memory.recompute.empty(); },
-         [](Recipe& recipe) { recipe.memory.recompute.clear(); }},
-    Knob{[](const Recipe& recipe) { return recipe.memory.micro_batch_tokens.has_value(); },
-         [](Recipe& recipe) { recipe.memory.micro_batch_tokens.reset(); }},
-    Knob{[](const Recipe& recipe) { return recipe.memory.loss_chunk_tokens > 0; },
-         [](Recipe& recipe) { recipe.memory.loss_chunk_tokens = 0; }},
-};
-
-// What takes less memory by computing otherwise. Of several for one key, the last takes least.
-struct OptIn {
-  std::string_view key;
-  bool (*applies)(const Recipe& recipe, const ModelSpec& spec);
-  void (*apply)(Recipe& recipe);
-  const char* changes;
-};
-
-bool can_be_coded(const Recipe& recipe, const ModelSpec& spec) {
-  return recipe.lora && recipe.stage.start != StageStart::merge_first &&
-         !weight_format(recipe.model.quantization, spec).is_coded();
+Changed changed_by(const Recipe& recipe, const OptIns& chosen) {
+  Changed changed{recipe, {}};
+  for (const OptIn& one : chosen) {
+    one.apply(changed.recipe);
+    changed.changes.emplace_back(one.changes);
+  }
+  return changed;
 }
-
-constexpr std::array kOptIns = {
-    OptIn{"training.optimizer_states",
-          [](const Recipe& recipe, const ModelSpec&) {
-            return recipe.training.optim == Optimizer::adamw &&
-                   recipe.training.optimizer_states == OptimizerStates::fp32;
-          },
-          [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::bf16; },
-          "AdamW's moments in bf16 and no fp32 copy of bf16 weights, rounded stochastically"},
-    OptIn{"training.optimizer_states",
-          [](const Recipe& recipe, const ModelSpec&) {
-            return recipe.training.optim == Optimizer::adamw &&
-                   recipe.training.optimizer_states != OptimizerStates::eight_bits;
-          },
-          [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::eight_bits; },
-          "AdamW's moments as codes of 8 bits, and no fp32 copy of bf16 weights, which are rounded "
-          "stochastically"},
-    OptIn{"training.optimizer_states",
-          [](const Recipe& recipe, const ModelSpec& spec) {
-            return recipe.training.optim == Optimizer::adafactor &&
-                   recipe.training.optimizer_states == OptimizerStates::fp32 &&
-                   run_dtype(recipe, spec) == DType::bf16;
-          },
-          [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::bf16; },
-          "no fp32 copy of bf16 weights, which are rounded stochastically"},
-    OptIn{"training.gradient_dtype",
-          [](const Recipe& recipe, const ModelSpec& spec) {
-            return !recipe.lora && recipe.training.gradient_dtype == DType::f32 &&
-                   run_dtype(recipe, spec) == DType::bf16;
-          },
-          [](Recipe& recipe) { recipe.training.gradient_dtype = DType::bf16; },
-          "gradients of matrices rounded to bf16, once a micro-batch"},
-    OptIn{"model.dtype",
-          [](const Recipe& recipe, const ModelSpec& spec) { return run_dtype(recipe, spec) == DType::f32; },
-          [](Recipe& recipe) { recipe.model.dtype = DType::bf16; },
-          "weights and computation in bf16 instead of fp32"},
-    OptIn{"model.quantization", can_be_coded,
-          [](Recipe& recipe) { recipe.model.quantization = Quantization::int8; },
-          "frozen linear layers rounded to 8 bits"},
-    OptIn{"model.quantization", can_be_coded,
-          [](Recipe& recipe) { recipe.model.quantization = Quantization::nf4_double; },
-          "frozen linear layers rounded to 4 bits (QLoRA)"},
-};
 
 class Search {
  public:
-  Search(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits)
-      : recipe_(recipe), spec_(spec), device_(device), limits_(limits) {}
+  Search(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits,
+         const AllowedKeys& allowed)
+      : recipe_(recipe),
+        spec_(spec),
+        device_(device),
+        limits_(limits),
+        seconds_(expected_step_seconds(plan_training(recipe, spec, device, limits), device,
+                                       run_dtype(recipe, spec))) {
+    auto is_allowed = [&](std::string_view key) { return !allowed || allowed->contains(key); };
+    for (const OptIn& one : snug::opt_ins()) {
+      if (is_allowed(one.key) && one.applies(recipe_, spec_)) {
+        opt_ins_.push_back(one);
+      }
+    }
+    for (const Reduction& one : reductions()) {
+      if (is_allowed(one.key)) {
+        reductions_.push_back(one);
+      }
+    }
+  }
 
-  // One of the keys that are written left open, or else all of them.
+  // One of the keys that are written left open; all of them where that alone fits, or is faster.
   std::vector<Alternative> same() const {
     std::vector<Alternative> found;
     std::vector<Recipe> candidates;
     Recipe all_open = recipe_;
-    for (const Knob& knob : kKnobs) {
+    for (const Knob& knob : knobs()) {
       if (knob.is_written(recipe_)) {
         candidates.push_back(recipe_);
         knob.open(candidates.back());
@@ -107,95 +70,174 @@ class Search {
       }
     }
     for (const Recipe& candidate : candidates) {
-      append_if_it_fits(candidate, {}, found);
+      append_if_it_fits({candidate, {}}, found);
     }
-    if (found.empty() && candidates.size() > 1) {
-      append_if_it_fits(all_open, {}, found);
+    if (candidates.size() > 1 && append_if_it_fits({all_open, {}}, found)) {
+      bool is_faster = std::all_of(found.begin(), found.end() - 1, [&](const Alternative& one) {
+        return found.back().seconds < one.seconds;
+      });
+      if (!is_faster) {
+        found.pop_back();
+      }
     }
     return found;
   }
 
+  // Of as few keys as suffice.
   std::vector<Alternative> opt_ins() const {
-    std::vector<OptIn> applicable;
-    for (const OptIn& one : kOptIns) {
-      if (one.applies(recipe_, spec_)) {
-        applicable.push_back(one);
+    std::vector<Alternative> found;
+    for (size_t keys = 1; found.empty() && keys <= opt_ins_.size(); ++keys) {
+      for (const OptIns& chosen : combinations(keys)) {
+        append_with(changed_by(recipe_, chosen), found);
       }
     }
+    return found;
+  }
+
+  // One key each, and if that is not enough, each beside all opt-ins.
+  std::vector<Alternative> experiments() const {
     std::vector<Alternative> found;
-    for (const OptIn& one : applicable) {
-      append_with({one}, found);
-    }
-    if (found.empty() && applicable.size() > 1) {
-      append_with(last_of_each_key(applicable), found);
+    append_reductions({recipe_, {}}, found);
+    if (found.empty() && !opt_ins_.empty()) {
+      append_reductions(changed_by(recipe_, strongest()), found);
     }
     return found;
+  }
+
+  // As the recipe is otherwise, with all that may be left open.
+  int64_t least_bytes(Recipe recipe) const {
+    open_all(recipe);
+    return smallest_plan(recipe, spec_, device_, limits_).peak_bytes();
   }
 
  private:
-  static std::vector<OptIn> last_of_each_key(const std::vector<OptIn>& all) {
-    std::vector<OptIn> last;
-    for (const OptIn& one : all) {
+  // Every choice of so many keys, in the order of the list.
+  std::vector<OptIns> combinations(size_t keys) const {
+    std::vector<OptIns> all = {{}};
+    for (const OptIn& one : opt_ins_) {
+      for (size_t i = 0, count = all.size(); i < count; ++i) {
+        bool is_taken = std::any_of(all[i].begin(), all[i].end(),
+                                    [&](const OptIn& other) { return other.key == one.key; });
+        if (!is_taken) {
+          all.push_back(all[i]);
+          all.back().push_back(one);
+        }
+      }
+    }
+    std::erase_if(all, [&](const OptIns& chosen) { return chosen.size() != keys; });
+    return all;
+  }
+
+  // Of each key the last.
+  OptIns strongest() const {
+    OptIns last;
+    for (const OptIn& one : opt_ins_) {
       std::erase_if(last, [&](const OptIn& other) { return other.key == one.key; });
       last.push_back(one);
     }
     return last;
   }
 
-  bool append_if_it_fits(const Recipe& candidate, const std::vector<std::string>& changes,
-                         std::vector<Alternative>& found) const {
-    Plan plan = choose_plan(candidate, spec_, device_, limits_).plan;
-    if (plan.fits()) {
-      found.push_back({settings_of(candidate), plan.peak_bytes(), changes});
+  // Whether anything that may be left open makes it fit. One plan tells most: what fits with everything
+  // recomputed does, and what an update takes is there whatever is recomputed.
+  bool can_fit(Recipe recipe) const {
+    std::optional<int64_t> limit = memory_limit(recipe_, device_);
+    open_all(recipe);
+    recipe.memory.micro_batch_tokens = micro_batch_sizes(recipe, spec_, limits_).back();
+    Recipe full = recipe;
+    full.memory.recompute = {Recompute::full};
+    Plan plan = plan_training(full, spec_, device_, limits_);
+    if (!limit || plan.peak_bytes() <= *limit) {
+      return true;
     }
-    return plan.fits();
+    int64_t update_bytes = plan.phase(kUpdatePhase).device().peak_bytes + plan.context_bytes;
+    return update_bytes <= *limit && smallest_plan(recipe, spec_, device_, limits_).peak_bytes() <= *limit;
+  }
+
+  bool append_if_it_fits(const Changed& changed, std::vector<Alternative>& found) const {
+    FittedRecipe fitted = choose_plan(changed.recipe, spec_, device_, limits_);
+    if (fitted.plan.fits()) {
+      found.push_back({settings_between(recipe_, changed.recipe), fitted.plan.peak_bytes(), changed.changes,
+                       std::move(fitted.recipe), fitted.seconds, fitted.seconds / seconds_ - 1});
+    }
+    return fitted.plan.fits();
   }
 
   // As the recipe is otherwise, or else with all that may be left open.
-  void append_with(const std::vector<OptIn>& chosen, std::vector<Alternative>& found) const {
-    Recipe candidate = recipe_;
-    std::vector<std::string> changes;
-    for (const OptIn& one : chosen) {
-      one.apply(candidate);
-      changes.emplace_back(one.changes);
-    }
-    if (append_if_it_fits(candidate, changes, found)) {
+  void append_with(Changed changed, std::vector<Alternative>& found) const {
+    if (!can_fit(changed.recipe) || append_if_it_fits(changed, found)) {
       return;
     }
-    bool is_open = true;
-    for (const Knob& knob : kKnobs) {
-      is_open = is_open && !knob.is_written(recipe_);
-      knob.open(candidate);
-    }
-    if (!is_open) {
-      append_if_it_fits(candidate, changes, found);
-    }
+    open_all(changed.recipe);
+    append_if_it_fits(changed, found);
   }
 
-  // The keys in which a candidate differs from the recipe.
-  std::vector<std::string> settings_of(const Recipe& candidate) const {
-    std::vector<std::string> settings;
-    for (const RecipeKey& key : recipe_keys()) {
-      bool is_absent = key.section() == "lora" && !recipe_.lora;
-      if (!is_absent && key.print(recipe_) != key.print(candidate)) {
-        settings.push_back(fmt::format("{}={}", key.name, yaml_value(key.print(candidate))));
+  // The nearest value of each key that fits.
+  void append_reductions(const Changed& before, std::vector<Alternative>& found) const {
+    for (const Reduction& one : reductions_) {
+      std::vector<int64_t> values = one.values(before.recipe, spec_);
+      auto with = [&](int64_t value) {
+        Changed changed = before;
+        one.set(changed.recipe, value);
+        changed.changes.emplace_back(one.changes);
+        return changed;
+      };
+      if (values.empty() || !can_fit(with(values.back()).recipe)) {
+        continue;
       }
+      auto nearest = std::partition_point(values.begin(), values.end(),
+                                          [&](int64_t value) { return !can_fit(with(value).recipe); });
+      append_with(with(*nearest), found);
     }
-    return settings;
   }
 
   const Recipe& recipe_;
   const ModelSpec& spec_;
   const Device& device_;
   const LimitsOf& limits_;
+  double seconds_;  // of a step as the recipe is
+  OptIns opt_ins_;
+  std::vector<Reduction> reductions_;
 };
 
 }  // namespace
 
+std::vector<std::string> settings_between(const Recipe& from, const Recipe& to) {
+  Recipe before = from;
+  if (to.lora && !before.lora) {
+    before.lora = LoraSection{};
+  }
+  std::vector<std::string> settings;
+  for (const RecipeKey& key : recipe_keys()) {
+    bool is_absent = key.section() == "lora" && !to.lora;
+    if (!is_absent && key.print(before) != key.print(to)) {
+      settings.push_back(fmt::format("{}={}", key.name, yaml_value(key.print(to))));
+    }
+  }
+  return settings;
+}
+
 Alternatives find_alternatives(const Recipe& recipe, const ModelSpec& spec, const Device& device,
-                               const LimitsOf& limits) {
-  Search search(recipe, spec, device, limits);
-  return {search.same(), search.opt_ins()};
+                               const LimitsOf& limits, const AllowedKeys& allowed) {
+  Search search(recipe, spec, device, limits, allowed);
+  Alternatives found;
+  found.same = search.same();
+  found.opt_in = search.opt_ins();
+  if (!found.same.empty()) {
+    return found;
+  }
+  if (found.opt_in.empty()) {
+    found.experiment = search.experiments();
+  }
+  found.least_bytes = search.least_bytes(recipe);
+  if (device.name() == PlannedCard().name()) {
+    for (const CatalogueCard& card : card_catalogue()) {
+      if (found.card == nullptr && card.memory_bytes >= found.least_bytes) {
+        found.card = &card;
+      }
+    }
+  }
+  return found;
 }
 
 }  // namespace snug

@@ -21,15 +21,19 @@ constexpr int64_t kFewestChunkTokens = 128;
 constexpr DeviceRates kAnyRates = {
     .product_flops = 100e12, .ceiling_flops = 100e12, .bytes_per_second = 800e9, .seconds_per_op = 4e-6};
 
+DeviceRates rates_to_choose_by(const Device& device, DType dtype) {
+  DeviceRates rates = device.rates(dtype);
+  return rates.product_flops > 0 ? rates : kAnyRates;
+}
+
 class Choice {
  public:
   Choice(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits)
-      : recipe_(recipe), spec_(spec), device_(device), limits_(limits) {
-    rates_ = device.rates(run_dtype(recipe, spec));
-    if (rates_.product_flops <= 0) {
-      rates_ = kAnyRates;
-    }
-  }
+      : recipe_(recipe),
+        spec_(spec),
+        device_(device),
+        limits_(limits),
+        rates_(rates_to_choose_by(device, run_dtype(recipe, spec))) {}
 
   FittedRecipe make() {
     bool is_open = !recipe_.memory.micro_batch_tokens || recipe_.memory.recompute.empty();
@@ -52,6 +56,7 @@ class Choice {
     }
     FittedRecipe fitted{std::move(best_->recipe), std::move(best_->plan), is_open};
     fitted.kept_peak_bytes = kept_peak_bytes_;
+    fitted.seconds = best_->seconds;
     fitted.slower = kept_seconds_ > 0 ? best_->seconds / kept_seconds_ - 1 : 0;
     return fitted;
   }
@@ -130,6 +135,18 @@ std::vector<int64_t> micro_batch_sizes(const Recipe& recipe, const ModelSpec& sp
 FittedRecipe choose_plan(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                          const LimitsOf& limits) {
   return Choice(recipe, spec, device, limits).make();
+}
+
+Plan smallest_plan(Recipe recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits) {
+  recipe.memory.limit_bytes = 0;  // nothing fits
+  if (!recipe.memory.micro_batch_tokens) {
+    recipe.memory.micro_batch_tokens = micro_batch_sizes(recipe, spec, limits).back();
+  }
+  return choose_plan(recipe, spec, device, limits).plan;
+}
+
+double expected_step_seconds(const Plan& plan, const Device& device, DType dtype) {
+  return step_seconds(plan, rates_to_choose_by(device, dtype));
 }
 
 }  // namespace snug

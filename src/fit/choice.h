@@ -21,6 +21,7 @@ struct FittedRecipe {
   // takes by this plan than by that one (0.1: a tenth).
   int64_t kept_peak_bytes = 0;
   double slower = 0;
+  double seconds = 0;  // of a step, expected
 };
 
 // The tokens that a micro-batch of this recipe may be planned for: from the bound down to the longest
@@ -33,5 +34,12 @@ std::vector<int64_t> micro_batch_sizes(const Recipe& recipe, const ModelSpec& sp
 // fits, the plan is the smallest there is.
 FittedRecipe choose_plan(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                          const LimitsOf& limits = {});
+
+// What takes least of all that choose_plan may choose, whatever it costs.
+Plan smallest_plan(Recipe recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits = {});
+
+// What a step takes by this plan, to compare with another: by the rates of some card where the device tells
+// none.
+double expected_step_seconds(const Plan& plan, const Device& device, DType dtype);
 
 }  // namespace snug

@@ -370,12 +370,13 @@ Recipe parse_recipe(std::string_view text, const std::string& path,
   return the_only_one(parse_recipes(text, path, overrides));
 }
 
+std::string read_recipe_text(const std::filesystem::path& path) {
+  return path == kStandardInput ? read_standard_input(kMaxYamlBytes) : read_text_file(path, kMaxYamlBytes);
+}
+
 std::vector<Recipe> read_recipes(const std::filesystem::path& path,
                                  const std::vector<std::string>& overrides) {
-  if (path == kStandardInput) {
-    return parse_recipes(read_standard_input(kMaxYamlBytes), "", overrides);
-  }
-  return parse_recipes(read_text_file(path, kMaxYamlBytes), path.string(), overrides);
+  return parse_recipes(read_recipe_text(path), path == kStandardInput ? "" : path.string(), overrides);
 }
 
 Recipe read_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides) {

@@ -30,6 +30,7 @@ Recipe parse_recipe(std::string_view text, const std::string& path,
 
 // "-" reads the recipe from standard input; its paths are relative to the current folder.
 inline constexpr const char* kStandardInput = "-";
+std::string read_recipe_text(const std::filesystem::path& path);
 std::vector<Recipe> read_recipes(const std::filesystem::path& path,
                                  const std::vector<std::string>& overrides = {});
 Recipe read_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});

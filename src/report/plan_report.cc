@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/bytes.h"
 #include "compile/coded_weights.h"
@@ -151,6 +152,38 @@ std::string alternative_line(const Alternative& alternative, const Style& style)
                      settings_text(alternative.settings, kNarrowIndent, style));
 }
 
+std::string time_text(double slower) {
+  double percent = 100 * std::abs(slower);
+  return percent < 0.5 ? "a step takes as long"
+                       : fmt::format("a step takes {:.0f}% {}", percent, slower < 0 ? "less" : "longer");
+}
+
+// Those that say what is computed otherwise.
+std::string changed_alternatives(std::string_view heading, const std::vector<Alternative>& alternatives,
+                                 const Style& style) {
+  std::string text = alternatives.empty() ? "" : fmt::format("  {}\n", heading);
+  for (const Alternative& alternative : alternatives) {
+    text += alternative_line(alternative, style);
+    text += style.dim(fmt::format("                {}; {}", fmt::join(alternative.changes, "; "),
+                                  time_text(alternative.slower))) +
+            "\n";
+  }
+  return text;
+}
+
+// What the experiment cannot do without, and where that is.
+std::string least_line(const Plan& plan, const Alternatives& alternatives) {
+  std::string text =
+      fmt::format("  As it is, the experiment takes {} at least", format_bytes(alternatives.least_bytes));
+  if (alternatives.card != nullptr) {
+    text += fmt::format(": the smallest card of the catalogue that has it is the {} ({})",
+                        alternatives.card->name, format_bytes(alternatives.card->memory_bytes));
+  } else if (plan.context_bytes > 0) {
+    text += ", more than any card of the catalogue has";
+  }
+  return text + ".\n";
+}
+
 // Who waits while a checkpoint is written.
 std::string waiting_text(const Saving& saving) {
   std::string bytes = format_bytes(saving.snapshot_bytes);
@@ -261,12 +294,11 @@ std::string does_not_fit_report(const Plan& plan, const Alternatives& alternativ
   for (const Alternative& alternative : alternatives.same) {
     text += alternative_line(alternative, style);
   }
-  if (!alternatives.opt_in.empty()) {
-    text += "  With other numerics, if you choose so, it fits with:\n";
-  }
-  for (const Alternative& alternative : alternatives.opt_in) {
-    text += alternative_line(alternative, style);
-    text += style.dim(fmt::format("                {}", fmt::join(alternative.changes, "; "))) + "\n";
+  text += changed_alternatives("With other numerics, if you choose so, it fits with:", alternatives.opt_in,
+                               style);
+  text += changed_alternatives("As another experiment, it fits with:", alternatives.experiment, style);
+  if (alternatives.same.empty()) {
+    text += least_line(plan, alternatives);
   }
   return fit_lines(text, style);
 }
