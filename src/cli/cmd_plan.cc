@@ -15,6 +15,7 @@
 #include "explain/python_stack.h"
 #include "fit/alternatives.h"
 #include "fit/choice.h"
+#include "fit/what_if.h"
 #include "io/atomic_file.h"
 #include "model/locate.h"
 #include "ops/table.h"
@@ -26,6 +27,7 @@
 #include "report/plan_page.h"
 #include "report/plan_report.h"
 #include "report/python_stack_report.h"
+#include "report/what_if_report.h"
 
 namespace snug {
 namespace {
@@ -39,6 +41,7 @@ struct PlanOptions {
   std::string page;  // where one goes; "" for none
   bool picture = false;
   std::string as;  // another program whose memory is estimated beside it; "" for none
+  bool what_if = false;
 };
 
 // A recipe's limit is for the card that it was written for; a card named on the command line takes its place.
@@ -98,11 +101,42 @@ int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
   return plans.fit() ? kExitOk : kExitDoesNotFit;
 }
 
+// A table of remedies for each stage, or for a recipe without any.
+int compare_remedies(const PlanOptions& options, const std::vector<Recipe>& stages) {
+  ModelSpec spec = locate_model(stages.front().model.path).spec;
+  std::unique_ptr<Device> device = make_planning_device(options.device);
+  std::vector<LimitsOf> limits = limits_of_data(stages, options.data);
+  Style style = Style::for_stdout();
+  Json all = Json::array();
+  if (!options.json) {
+    fmt::print("  {}  {}\n", style.dim("device"), describe_device(*device, options.device));
+  }
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const std::string& name = stages[i].stage.name;
+    WhatIf found = try_remedies(stages[i], spec, *device, limits[i]);
+    if (!options.json) {
+      fmt::print("{}", what_if_report(found, name, style));
+      continue;
+    }
+    all.push_back(what_if_json(found));
+    if (!name.empty()) {
+      all.back()["stage"] = name;
+    }
+  }
+  if (options.json) {
+    fmt::print("{}\n", (stages.front().stage.name.empty() ? all.front() : Json{{"stages", all}}).dump(2));
+  }
+  return kExitOk;
+}
+
 int plan_command(const PlanOptions& options) {
-  const auto& [arguments, device, with_data, json, programs, page, picture, as] = options;
+  const auto& [arguments, device, with_data, json, programs, page, picture, as, what_if] = options;
   std::vector<Recipe> recipes = read_recipes(arguments.path, all_overrides(arguments));
   for (Recipe& one : recipes) {
     follow_card(one, options);
+  }
+  if (what_if) {
+    return compare_remedies(options, recipes);
   }
   const Recipe& asked = recipes.front();
   if (!asked.stage.name.empty()) {
@@ -175,6 +209,9 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_flag("--data", options->data,
                     "Read the data too, and plan for the longest batch that it can make, as train does");
   command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--what-if", options->what_if,
+                    "Instead: each usual remedy alone, also those that help nobody: what it saves, costs and "
+                    "changes (docs/what-saves-memory.md); exit code 0");
   command
       ->add_flag(
           "--programs", options->programs,
@@ -202,6 +239,7 @@ void add_plan_command(CLI::App& app, Action& action) {
       "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json\n"
       "  snug plan recipes/ship_log.yml --device cuda --memory 24GB\n"
       "  snug plan recipes/ship_log.yml --gpu 3090 --html plan.html\n"
+      "  snug plan recipes/ship_log.yml --what-if --gpu 3090\n"
       "  snug plan recipes/cases/security.yml --gpu a6000\n"
       "  snug plan recipes/ship_log.yml --gpu 3090 --as transformers");
   command->callback([options, &action] { action = [options] { return plan_command(*options); }; });
