@@ -94,14 +94,20 @@ TEST_F(FitCommand, NothingOfTheExperimentChangesWithoutLeave) {
   EXPECT_NE(unknown.errors.find("--allow \"lora.rank\": expected one of"), std::string::npos);
 }
 
-// Of a length it is said what it would cut: all rows of this data are longer than 46 tokens and shorter
-// than 71.
+// Of a length it is said what it would cut: of these 640 rows 7 are longer than 64 tokens, and none than 70
+// (snug data shows them).
 TEST_F(FitCommand, AShorterLengthHasItsPrice) {
   write("mine.yml", ship_log());
-  std::string text = run_snug({"fit", path("mine.yml"), "--memory", "9.4MB"}).output;
-  if (text.find("data.max_length=128") != std::string::npos) {
-    EXPECT_NE(text.find("cuts nothing of this data"), std::string::npos) << text;
+  std::vector<std::string> command = {"fit", path("mine.yml")};
+  for (const char* setting :
+       {"model.dtype=bf16", "training.optimizer_states=8bit", "model.quantization=nf4_double"}) {
+    command.insert(command.end(), {"--set", setting});  // there is no opt-in left
   }
+  command.insert(command.end(), {"--memory", "5.8MB"});
+  CommandResult refused = run_snug(command);
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_NE(refused.output.find("data.max_length=64"), std::string::npos) << refused.output;
+  EXPECT_NE(refused.output.find("in 1.1% of its rows"), std::string::npos) << refused.output;
 }
 
 TEST_F(FitCommand, SaysWhereItCannotWrite) {
