@@ -130,12 +130,11 @@ int compare_remedies(const PlanOptions& options, const std::vector<Recipe>& stag
 }
 
 int plan_command(const PlanOptions& options) {
-  const auto& [arguments, device, with_data, json, programs, page, picture, as, what_if] = options;
-  std::vector<Recipe> recipes = read_recipes(arguments.path, all_overrides(arguments));
+  std::vector<Recipe> recipes = read_recipes(options.recipe.path, all_overrides(options.recipe));
   for (Recipe& one : recipes) {
     follow_card(one, options);
   }
-  if (what_if) {
+  if (options.what_if) {
     return compare_remedies(options, recipes);
   }
   const Recipe& asked = recipes.front();
@@ -143,16 +142,16 @@ int plan_command(const PlanOptions& options) {
     return plan_stages(options, recipes);
   }
   ModelSpec spec = locate_model(asked.model.path).spec;
-  std::unique_ptr<Device> planned_for = make_planning_device(device);
-  LimitsOf limits = limits_of_data(recipes, with_data).front();
+  std::unique_ptr<Device> planned_for = make_planning_device(options.device);
+  LimitsOf limits = limits_of_data(recipes, options.data).front();
   FittedRecipe chosen = choose_plan(asked, spec, *planned_for, limits);
   const Recipe& recipe = chosen.recipe;
   const Plan& plan = chosen.plan;
   auto finish = [&] {
-    write_page(options, recipe, {{"", &plan}}, describe_device(*planned_for, device));
+    write_page(options, recipe, {{"", &plan}}, describe_device(*planned_for, options.device));
     return plan.fits() ? kExitOk : kExitDoesNotFit;
   };
-  if (programs) {
+  if (options.programs) {
     print_programs(plan);
     return finish();
   }
@@ -161,11 +160,11 @@ int plan_command(const PlanOptions& options) {
     alternatives = find_alternatives(asked, spec, *planned_for, limits);
   }
   SpeedEstimate expected = estimate_speed(plan, planned_for->rates(run_dtype(recipe, spec)));
-  if (json) {
+  if (options.json) {
     Json report = plan_to_json(plan);
     report["device"] = planned_for->label();
-    if (!device.gpu.empty()) {
-      report["gpu"] = find_catalogue_card(device.gpu).name;
+    if (!options.device.gpu.empty()) {
+      report["gpu"] = find_catalogue_card(options.device.gpu).name;
     }
     report["chosen"] = choice_json(recipe);
     if (expected.known()) {
@@ -174,7 +173,7 @@ int plan_command(const PlanOptions& options) {
     if (std::string warning = positions_warning(recipe, spec); !warning.empty()) {
       report["warnings"] = {warning};
     }
-    if (!as.empty()) {
+    if (!options.as.empty()) {
       report["as_transformers"] = python_stacks_json(usual_python_stacks(asked, spec, plan));
     }
     if (!plan.fits()) {
@@ -183,12 +182,13 @@ int plan_command(const PlanOptions& options) {
     fmt::print("{}\n", report.dump(2));
   } else {
     Style style = Style::for_stdout();
-    fmt::print("{}{}{}", plan_report(plan, recipe, spec, describe_device(*planned_for, device), style),
+    fmt::print("{}{}{}",
+               plan_report(plan, recipe, spec, describe_device(*planned_for, options.device), style),
                choice_report(chosen, style), speed_report(expected, style));
-    if (picture || stdout_is_terminal()) {
+    if (options.picture || stdout_is_terminal()) {
       fmt::print("\n{}", memory_picture(plan, style));
     }
-    if (!as.empty()) {
+    if (!options.as.empty()) {
       fmt::print("\n{}", python_stacks_report(usual_python_stacks(asked, spec, plan), plan, style));
     }
     if (!plan.fits()) {

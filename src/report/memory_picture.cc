@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/bytes.h"
@@ -46,7 +47,8 @@ std::string memory_picture(const Plan& plan, const Style& style) {
   std::vector<int64_t> live = live_bytes(*phase);
   int64_t top = persists + *std::max_element(live.begin(), live.end());
   auto dots_of = [&](int64_t bytes) {
-    return static_cast<int>(static_cast<double>(bytes) / static_cast<double>(top) * canvas.height() + 0.5);
+    return static_cast<int>(
+        std::lround(static_cast<double>(bytes) / static_cast<double>(top) * canvas.height()));
   };
   std::vector<int64_t> heights = column_heights(live, canvas.width());
   for (int x = 0; x < canvas.width(); ++x) {

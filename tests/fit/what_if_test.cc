@@ -46,7 +46,8 @@ TEST_F(TriedRemedies, WhatSavesNothingSavesNothing) {
 TEST_F(TriedRemedies, RankAndStatesAreWhatTheParametersSay) {
   constexpr int64_t kParameters = 18'739'200;
   constexpr int64_t kBuffers = 30 * 14 * 5;
-  EXPECT_NEAR(row("training.optimizer_states=bf16").saved_bytes, kParameters * (4 + 4), kBuffers * 256);
+  EXPECT_NEAR(static_cast<double>(row("training.optimizer_states=bf16").saved_bytes), kParameters * (4 + 4),
+              kBuffers * 256);
   EXPECT_EQ(row("training.optimizer_states=bf16").changes, Sameness::numerics);
   const TriedRemedy& rank = row("lora.r=4");
   EXPECT_GE(rank.saved_bytes, kParameters / 2 * (2 + 4 + 4 + 8) - kBuffers * 256);
