@@ -129,6 +129,7 @@ constexpr std::array kReductions = {
               },
               [](Recipe& recipe, int64_t value) {
                 recipe.lora = LoraSection{.r = value, .lora_alpha = 2.0 * static_cast<double>(value)};
+                recipe.training.gradient_dtype = DType::f32;  // those of adapters are small
               },
               "adapters are trained instead of all weights"},
 };

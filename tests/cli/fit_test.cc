@@ -142,16 +142,16 @@ TEST(FitCases, TellTheirStories) {
     std::vector<std::string> arguments;
     int exit_code;
   };
-  const std::string kCases = "../plans/cases/";
-  const std::string kStages = "../../../recipes/cases/security.yml";
+  const std::string kCases = "../../../recipes/cases/";
   for (const Case& one : {
-           Case{"case1.txt", {kCases + "case1_qwen_lora.yml", "--gpu", "quadro rtx 6000"}, 0},
-           Case{"case2.txt", {kCases + "case2_t5_full.yml", "--gpu", "5090"}, 3},
+           Case{"case1.txt", {kCases + "parsing.yml", "--gpu", "quadro rtx 6000"}, 0},
+           Case{"case2.txt", {kCases + "recipe_writing.yml", "--gpu", "5090"}, 3},
            Case{"case2_allowed.txt",
-                {kCases + "case2_t5_full.yml", "--gpu", "5090", "--allow", "training.optimizer_states"},
+                {kCases + "recipe_writing.yml", "--gpu", "5090", "--allow", "training.optimizer_states"},
                 0},
-           Case{"case3.txt", {kStages, "--gpu", "a6000", "--set", "memory.recompute=none"}, 0},
-           Case{"case4.txt", {kCases + "case4_deepseek_lora.yml", "--device", "cuda"}, 3},
+           Case{
+               "case3.txt", {kCases + "security.yml", "--gpu", "a6000", "--set", "memory.recompute=none"}, 0},
+           Case{"case4.txt", {kCases + "compliance.yml", "--device", "cuda"}, 3},
        }) {
     std::vector<std::string> arguments = {"fit"};
     arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
