@@ -217,7 +217,7 @@ TEST_F(BadInput, DiskThatFillsLeavesNoHalfFile) {
                                         "--set", "model.path=" + model().string(),
                                         "--set", "output_dir=" + output().string(),
                                         "--set", "training.max_steps=1"};
-  CommandResult result = run_snug(arguments, "trap '' XFSZ; ulimit -f 400; ");
+  CommandResult result = run_snug(arguments, "trap '' XFSZ; ulimit -f 1000; ");
   EXPECT_EQ(result.exit_code, 1) << result.errors;
   EXPECT_NE(result.errors.find("adapter_model.safetensors"), std::string::npos) << result.errors;
   for (const auto& entry : std::filesystem::directory_iterator(output())) {
