@@ -105,7 +105,7 @@ Json alternatives_json(const std::vector<Alternative>& alternatives) {
   for (const Alternative& alternative : alternatives) {
     list.push_back({{"settings", alternative.settings},
                     {"peak_bytes", alternative.peak_bytes},
-                    {"step_time", 1 + alternative.slower}});
+                    {"step_time", alternative.slower ? Json(1 + *alternative.slower) : Json()}});
     if (!alternative.changes.empty()) {
       list.back()["changes"] = alternative.changes;
     }

@@ -158,9 +158,14 @@ class Search {
     FittedRecipe fitted = choose_plan(changed.recipe, spec_, device_, limits_);
     if (fitted.plan.fits()) {
       found.push_back({settings_between(recipe_, changed.recipe), fitted.plan.peak_bytes(), changed.changes,
-                       std::move(fitted.recipe), fitted.seconds, fitted.seconds / seconds_ - 1});
+                       std::move(fitted.recipe), fitted.seconds, slower(fitted.seconds)});
     }
     return fitted.plan.fits();
+  }
+
+  std::optional<double> slower(double seconds) const {
+    bool is_known = device_.rates(run_dtype(recipe_, spec_)).product_flops > 0;
+    return is_known ? std::optional(seconds / seconds_ - 1) : std::nullopt;
   }
 
   // As the recipe is otherwise, or else with all that may be left open.

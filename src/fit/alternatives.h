@@ -23,7 +23,9 @@ struct Alternative {
   std::vector<std::string> changes;  // what is computed otherwise, in words
   Recipe recipe;                     // that the settings make, with what is left open chosen
   double seconds = 0;                // of a step, expected
-  double slower = 0;  // than a step as the recipe is, with everything kept where it leaves that open
+  // Than a step as the recipe is, with everything kept where it leaves that open (0.1: a tenth); not known if
+  // the device's rates are not.
+  std::optional<double> slower;
 };
 
 struct Alternatives {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/bytes.h"
 #include "compile/coded_weights.h"
@@ -152,10 +153,13 @@ std::string alternative_line(const Alternative& alternative, const Style& style)
                      settings_text(alternative.settings, kNarrowIndent, style));
 }
 
-std::string time_text(double slower) {
-  double percent = 100 * std::abs(slower);
-  return percent < 0.5 ? "a step takes as long"
-                       : fmt::format("a step takes {:.0f}% {}", percent, slower < 0 ? "less" : "longer");
+std::string time_text(const std::optional<double>& slower) {
+  if (!slower) {
+    return "";
+  }
+  double percent = 100 * std::abs(*slower);
+  return percent < 0.5 ? "; a step takes as long"
+                       : fmt::format("; a step takes {:.0f}% {}", percent, *slower < 0 ? "less" : "longer");
 }
 
 // Those that say what is computed otherwise.
@@ -164,7 +168,7 @@ std::string changed_alternatives(std::string_view heading, const std::vector<Alt
   std::string text = alternatives.empty() ? "" : fmt::format("  {}\n", heading);
   for (const Alternative& alternative : alternatives) {
     text += alternative_line(alternative, style);
-    text += style.dim(fmt::format("                {}; {}", fmt::join(alternative.changes, "; "),
+    text += style.dim(fmt::format("                {}{}", fmt::join(alternative.changes, "; "),
                                   time_text(alternative.slower))) +
             "\n";
   }

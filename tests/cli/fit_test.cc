@@ -144,14 +144,15 @@ TEST(FitCases, TellTheirStories) {
   };
   const std::string kCases = "../../../recipes/cases/";
   for (const Case& one : {
-           Case{"case1.txt", {kCases + "parsing.yml", "--gpu", "quadro rtx 6000"}, 0},
-           Case{"case2.txt", {kCases + "recipe_writing.yml", "--gpu", "5090"}, 3},
-           Case{"case2_allowed.txt",
+           Case{"parsing.txt", {kCases + "parsing.yml", "--gpu", "quadro rtx 6000"}, 0},
+           Case{"recipe_writing.txt", {kCases + "recipe_writing.yml", "--gpu", "5090"}, 3},
+           Case{"recipe_writing_allowed.txt",
                 {kCases + "recipe_writing.yml", "--gpu", "5090", "--allow", "training.optimizer_states"},
                 0},
-           Case{
-               "case3.txt", {kCases + "security.yml", "--gpu", "a6000", "--set", "memory.recompute=none"}, 0},
-           Case{"case4.txt", {kCases + "compliance.yml", "--device", "cuda"}, 3},
+           Case{"security.txt",
+                {kCases + "security.yml", "--gpu", "a6000", "--set", "memory.recompute=none"},
+                0},
+           Case{"compliance.txt", {kCases + "compliance.yml", "--device", "cuda"}, 3},
        }) {
     std::vector<std::string> arguments = {"fit"};
     arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
