@@ -102,14 +102,11 @@ double linear_elements(const std::vector<Layer>& layers, double width) {
   return elements;
 }
 
+// On the average, without what stands once a tensor.
 double bytes_of_coded_element(const Format& format) {
-  if (format.coding == Coding::int8) {
-    return 1;
-  }
-  constexpr double kBlock = 64;
-  constexpr double kBlocksOfScale = 256;
-  double scale = format.nested ? 1 + kWide / kBlocksOfScale : kWide;
-  return 0.5 + scale / kBlock;
+  double scale = format.nested ? 1 + kWide / static_cast<double>(kNestedBlock) : kWide;
+  double scales = format.block == 0 ? 0 : scale / format.block;
+  return static_cast<double>(code_bits(format.coding)) / 8 + scales;
 }
 
 // Liger computes so many rows of logits at a time that they take no more than the hidden states.

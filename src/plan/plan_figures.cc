@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "base/error.h"
 #include "io/printable.h"
+#include "plan/layout.h"
 #include "plan/plan_json.h"
 
 namespace snug {
@@ -50,15 +53,31 @@ std::string without_layer(const std::string& name) {
   return end == std::string::npos || name[end] != '.' ? name : name.substr(0, at) + name.substr(end + 1);
 }
 
+// By role and name, what is live where the phase with the highest peak has it; what persists for other phases
+// lies there too.
+std::map<std::string, BytesByName> buffers_at_peak(const Layout& layout, const std::string& peak_phase) {
+  std::map<std::string, BytesByName> buffers;
+  std::set<std::string> persistent;
+  for (const PhaseLayout& phase : layout.phases) {
+    std::vector<int64_t> live = live_bytes(phase);
+    auto peak = static_cast<int>(std::max_element(live.begin(), live.end()) - live.begin());
+    for (const PlacedBuffer& buffer : phase.buffers) {
+      bool is_live = buffer.persists
+                         ? persistent.insert(buffer.name).second
+                         : phase.name == peak_phase && buffer.first_op <= peak && peak <= buffer.last_op;
+      if (buffer.home == Home::device && is_live) {
+        buffers[std::string(name_of(buffer.role))][without_layer(buffer.name)] += buffer.bytes;
+      }
+    }
+  }
+  return buffers;
+}
+
 }  // namespace
 
 PlanFigures figures_of(const Plan& plan) {
   PlanFigures figures = read_plan_figures(plan_to_json(plan), "the plan");
-  const PhasePlan& phase = plan.largest_phase();
-  for (BufferId id : phase.live_at_peak) {
-    const Buffer& buffer = phase.program.buffer(id);
-    figures.buffers[std::string(name_of(buffer.role))][without_layer(buffer.name)] += buffer.max_bytes();
-  }
+  figures.buffers = buffers_at_peak(layout_of(plan), figures.peak_phase);
   return figures;
 }
 
@@ -79,6 +98,13 @@ PlanFigures read_plan_figures(const Json& plan, const std::string& path) {
     figures.phases.push_back({.name = json_string(phase, "name", "", path),
                               .peak_bytes = size_in(phase, "peak_bytes", path),
                               .roles = read_roles(phase, path)});
+  }
+  if (plan.contains("layout")) {
+    Layout layout = layout_from_json(plan["layout"], path);
+    if (std::string problem = find_layout_problem(layout); !problem.empty()) {
+      throw bad_input(fmt::format("{}: not as snug wrote it: {}", in_quotes(path), problem));
+    }
+    figures.buffers = buffers_at_peak(layout, figures.peak_phase);
   }
   return figures;
 }

@@ -30,8 +30,8 @@ struct PlanFigures {
   std::string peak_phase;
   BytesByName roles;  // of the phase with the highest peak, and the driver's context
   std::vector<PhaseFigures> phases;
-  // Of each role at the peak, the bytes of buffers that are alike in all layers; of a plan that was read from
-  // a file there are none.
+  // Of each role at the peak, the bytes of buffers that are alike in all layers; of a file without the layout
+  // there are none.
   std::map<std::string, BytesByName> buffers;
 
   std::optional<bool> fits() const {
