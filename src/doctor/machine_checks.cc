@@ -91,7 +91,7 @@ std::vector<Check> check_limits(const ProcessLimits& limits, int64_t largest_fil
   return checks;
 }
 
-Check check_output(const fs::path& folder, int64_t bytes) {
+Check check_output(const fs::path& folder, std::optional<int64_t> bytes) {
   Check found{.subject = "output", .text = printable(folder.string())};
   fs::path place = nearest_folder(folder);
   if (::access(place.c_str(), W_OK | X_OK) != 0) {
@@ -103,9 +103,11 @@ Check check_output(const fs::path& folder, int64_t bytes) {
   struct statvfs disk {};
   if (::statvfs(place.c_str(), &disk) == 0 && disk.f_blocks > 0) {
     auto left = static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
-    found.text += fmt::format(": {} free on its disk, {} wanted for the result and checkpoints",
-                              format_bytes(left), format_bytes(bytes));
-    if (left < bytes) {
+    found.text += fmt::format(": {} free on its disk", format_bytes(left));
+    if (bytes) {
+      found.text += fmt::format(", {} wanted for the result and checkpoints", format_bytes(*bytes));
+    }
+    if (bytes && left < *bytes) {
       found.status = CheckStatus::problem;
       found.remedy =
           "free some, keep fewer checkpoints (training.save_total_limit), or set output_dir to another disk";

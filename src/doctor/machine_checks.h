@@ -23,7 +23,7 @@ ProcessLimits read_process_limits();
 Check check_memory(int64_t all_bytes, std::optional<int64_t> available_bytes);
 // `largest_file_bytes`: that the run will write; 0: not known.
 std::vector<Check> check_limits(const ProcessLimits& limits, int64_t largest_file_bytes);
-// Whether a run can write `bytes` into a folder that need not be there yet.
-Check check_output(const std::filesystem::path& folder, int64_t bytes);
+// Whether a run can write `bytes`, if that is known, into a folder that need not be there yet.
+Check check_output(const std::filesystem::path& folder, std::optional<int64_t> bytes);
 
 }  // namespace snug

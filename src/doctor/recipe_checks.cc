@@ -8,8 +8,10 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "compile/phases.h"
 #include "data/data_statistics.h"
+#include "data/source/files.h"
 #include "doctor/dry_step.h"
 #include "doctor/machine_checks.h"
 #include "fit/choice.h"
@@ -85,6 +87,24 @@ void add_data_checks(const TrainInputs& inputs, std::vector<Check>& checks) {
   }
 }
 
+// Without the model's tokenizer no row can be looked at, but whether the files are there.
+Check check_files(const Recipe& recipe) {
+  std::vector<std::string> patterns = recipe.data.eval_file;
+  for (const DataFile& file : recipe.data.train_file) {
+    patterns.push_back(file.path);
+  }
+  std::vector<std::filesystem::path> files = find_data_files(patterns, {});
+  for (const std::filesystem::path& file : files) {
+    if (!std::filesystem::exists(file)) {
+      throw bad_input(fmt::format("{}: no such file", printable(file.string())));
+    }
+  }
+  return {.subject = "data",
+          .text = fmt::format("{} of {}; their rows are looked at when the model is there",
+                              files.size() == 1 ? "a file" : fmt::format("{} files", files.size()),
+                              format_bytes(total_file_bytes(files)))};
+}
+
 // Against the limit that applies; beside it, what is free now is told with the card or the memory.
 Check check_plan(const FittedRecipe& fitted, const Recipe& recipe, const ModelSpec& spec,
                  const Device& device) {
@@ -153,25 +173,40 @@ class RecipeDoctor {
  public:
   RecipeDoctor(const Device& device, std::vector<Check>& checks) : device_(device), checks_(checks) {}
 
-  bool find_model(const Recipe& recipe) {
-    return look("model", [&] {
+  // Where only its shape is known, or not even that, the rest is looked at as far as that goes.
+  void find_model(const Recipe& recipe) {
+    has_files_ = look("model", [&] {
       model_ = locate_model_files(recipe.model.path);
       checks_.push_back(
           {.subject = "model",
-           .text = fmt::format("{} ({}), computed in {}", printable(model_.folder), model_.spec.family,
-                               snug::name_of(run_dtype(recipe, model_.spec)))});
+           .text = fmt::format("{} ({}), computed in {}", printable(model_->folder), model_->spec.family,
+                               snug::name_of(run_dtype(recipe, model_->spec)))});
     });
+    if (!has_files_) {
+      try {
+        model_ = locate_model(recipe.model.path);
+      } catch (const Error&) {
+        // The line above says it.
+      }
+    }
   }
 
   void look_at(const Recipe& recipe) {
     std::optional<FittedRecipe> fitted;
-    look("plan", [&] {
-      fitted = choose_plan(recipe, model_.spec, device_);
-      checks_.push_back(check_plan(*fitted, recipe, model_.spec, device_));
-    });
+    if (model_) {
+      look("plan", [&] {
+        fitted = choose_plan(recipe, model_->spec, device_);
+        checks_.push_back(check_plan(*fitted, recipe, model_->spec, device_));
+      });
+    }
+    if (!has_files_) {
+      look("data", [&] { checks_.push_back(check_files(recipe)); });
+      look("output", [&] { checks_.push_back(check_output(recipe.output_dir, std::nullopt)); });
+      return;
+    }
     if (fitted && !weights_done_) {
       weights_done_ = true;
-      look("weights", [&] { checks_.push_back(check_weights(recipe, model_, fitted->plan)); });
+      look("weights", [&] { checks_.push_back(check_weights(recipe, *model_, fitted->plan)); });
     }
     look("data", [&] {
       ScratchFolder scratch;  // the tokens of a few rows are no cache of a run's
@@ -179,7 +214,7 @@ class RecipeDoctor {
       sample.data.cache_dir = scratch.path().string();
       int64_t rows = recipe.data.max_samples;
       sample.data.max_samples = rows > 0 ? std::min(rows, kCheckedRows) : kCheckedRows;
-      TrainInputs inputs = read_train_inputs(sample, model_, [](const DataProgress&) {});
+      TrainInputs inputs = read_train_inputs(sample, *model_, [](const DataProgress&) {});
       add_data_checks(inputs, checks_);
       if (fitted) {
         add_output_checks(fitted->plan, inputs, checks_);
@@ -195,7 +230,7 @@ class RecipeDoctor {
   void try_step(Backend& backend) {
     if (largest_) {
       look("step",
-           [&] { checks_.push_back(check_step(largest_->plan, largest_->recipe, model_.spec, backend)); });
+           [&] { checks_.push_back(check_step(largest_->plan, largest_->recipe, model_->spec, backend)); });
     }
   }
 
@@ -216,7 +251,8 @@ class RecipeDoctor {
 
   const Device& device_;
   std::vector<Check>& checks_;
-  LocatedModel model_;
+  std::optional<LocatedModel> model_;
+  bool has_files_ = false;
   bool weights_done_ = false;
   std::optional<FittedRecipe> largest_;
 };
@@ -226,9 +262,7 @@ class RecipeDoctor {
 std::vector<Check> check_recipes(const std::vector<Recipe>& stages, const Device& device, Backend* backend) {
   std::vector<Check> checks;
   RecipeDoctor doctor(device, checks);
-  if (!doctor.find_model(stages.front())) {
-    return checks;
-  }
+  doctor.find_model(stages.front());
   for (const Recipe& recipe : stages) {
     size_t first = checks.size();
     doctor.look_at(recipe);

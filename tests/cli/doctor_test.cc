@@ -62,9 +62,21 @@ TEST(Doctor, EachProblemHasItsExitCode) {
   EXPECT_EQ(statuses(json_output(no_data))["data"], "problem");
   CommandResult no_model = doctor({recipe, "--set", "model.path=no-such-model"});
   EXPECT_EQ(no_model.exit_code, 2);
+  EXPECT_EQ(statuses(json_output(no_model))["data"], "ok");
   CommandResult no_recipe = doctor({"no-such.yml"});
   EXPECT_EQ(no_recipe.exit_code, 2);
   EXPECT_EQ(statuses(json_output(no_recipe))["recipe"], "problem");
+}
+
+// All of it at once: nobody wants to learn of the data when the model has been downloaded.
+TEST(Doctor, LooksAtTheRestWhereTheModelIsNotThere) {
+  std::map<std::string, std::string> found = statuses(
+      json_output(doctor({source_path("recipes/ship_log.yml"), "--memory", "4GB", "--set",
+                          "model.path=Qwen/Qwen2.5-7B-Instruct", "--set", "data.train_file=no-such.jsonl"})));
+  for (const char* subject : {"model", "plan", "data"}) {
+    EXPECT_EQ(found[subject], "problem") << subject;
+  }
+  EXPECT_TRUE(found.contains("output"));
 }
 
 // A template that refuses the rows is found before the run is.
