@@ -77,7 +77,7 @@ void ask_for_missing(InitOptions& options) {
 // A path as the recipe is to have it, which reads paths from its own folder.
 std::string seen_from(const fs::path& folder, const std::string& path) {
   fs::path whole = fs::absolute(path).lexically_normal();
-  return whole.lexically_proximate(fs::absolute(folder).lexically_normal()).string();
+  return whole.lexically_proximate(folder.lexically_normal()).string();
 }
 
 Method parse_method(const std::string& text) {
@@ -95,7 +95,7 @@ class Init {
   explicit Init(const InitOptions& options)
       : options_(options),
         located_(locate_model(options.model)),
-        folder_(fs::path(options.output).parent_path()) {
+        folder_(fs::absolute(options.output).parent_path()) {
     if (!fs::exists(options.data)) {
       throw bad_input(fmt::format("--data is {}: there is no such file", in_quotes(options.data)));
     }

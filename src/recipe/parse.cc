@@ -334,7 +334,7 @@ std::vector<Recipe> parse_recipes(std::string_view text, const std::string& path
   std::vector<Recipe> recipes;
   if (draft.stages) {
     if (draft.stages->folder != root.folder) {  // its paths are not those of the recipe that it is based on
-      resolve_paths(std::filesystem::absolute(root.folder), reading.recipe);
+      resolve_paths(self.parent_path(), reading.recipe);
     }
     recipes = StageReader(*draft.stages, given, reading).read();
   } else {

@@ -41,6 +41,19 @@ TEST(Init, WhatItWritesIsPlannedAndTrained) {
       << written.text;
 }
 
+// As people type it: a name alone.
+TEST(Init, WritesIntoTheCurrentFolder) {
+  TemporaryFolder folder;
+  CommandResult result = run_snug({"init", "--model", source_path("models/tiny-story"), "--data",
+                                   source_path("recipes/data/ship_log_train.jsonl"), "-o", "first.yml"},
+                                  "cd " + shell_quoted(folder.path().string()) + " && ");
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(run_snug({"plan", "first.yml", "--device", "cpu"},
+                     "cd " + shell_quoted(folder.path().string()) + " && ")
+                .exit_code,
+            0);
+}
+
 TEST(Init, ACardIsFittedAndNamed) {
   TemporaryFolder folder;
   Written written = init(folder, {"--gpu", "quadro rtx 6000"}, "Qwen/Qwen2.5-7B-Instruct");

@@ -392,6 +392,16 @@ TEST_F(StagesRun, FoldersAreRefusedAndOverwrittenAsAWhole) {
   EXPECT_FALSE(fs::exists(path("run/bill/adapter_model.safetensors")));
 }
 
+// A recipe of the current folder, by its name alone, on stages that stand elsewhere.
+TEST(StagesPlan, CanStandInTheRecipeThatIsExtended) {
+  TemporaryFolder folder;
+  write_file_atomically(folder.path() / "mine.yml",
+                        "extends: " + source_path("recipes/three_stages.yml") + "\noutput_dir: mine\n");
+  CommandResult result = run_snug({"plan", "mine.yml", "--device", "cpu"},
+                                  "cd " + shell_quoted(folder.path().string()) + " && ");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+}
+
 TEST(StagesPlan, HasAColumnAStage) {
   Json plan = json_output(run_snug({"plan", source_path("recipes/cases/security.yml"), "--device", "cuda",
                                     "--memory", "47.5GiB", "--json"}));
