@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -27,10 +28,16 @@ void add_generate_command(CLI::App& app, Action& action);
 void add_synth_command(CLI::App& app, Action& action);
 void add_tokenize_command(CLI::App& app, Action& action);
 void add_diff_command(CLI::App& app, Action& action);
+void add_runs_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
 void add_explain_command(CLI::App& app, Action& action);
 void add_cache_command(CLI::App& app, Action& action);
 void add_docs_command(CLI::App& app, Action& action);
+
+// Where runs are looked for: what was given, else the usual folder if it is there.
+inline constexpr const char* kUsualRunsFolder = "runs";
+std::vector<std::filesystem::path> run_folders(const std::vector<std::string>& given);
+std::string no_runs_text(const std::vector<std::string>& given);
 
 // --set and --memory, which plan and train share.
 struct RecipeArguments {

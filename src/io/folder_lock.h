@@ -8,7 +8,8 @@ namespace snug {
 
 class FolderLock {
  public:
-  // Does not wait. Where the file system knows no locks, every process gets one.
+  // Waits no longer than somebody may look at the lock. Where the file system knows no locks, every process
+  // gets one.
   explicit FolderLock(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -20,5 +21,8 @@ class FolderLock {
   int descriptor_ = -1;
   bool held_elsewhere_ = false;
 };
+
+// Whether a process has one on this folder now.
+bool is_folder_locked(const std::filesystem::path& folder);
 
 }  // namespace snug

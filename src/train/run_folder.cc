@@ -252,6 +252,9 @@ void RunFolder::write_manifest() const {
   if (!origin_.is_null()) {
     manifest["origin"] = origin_;
   }
+  if (total_steps_) {
+    manifest["total_steps"] = *total_steps_;
+  }
   if (!stages_.empty()) {
     manifest["stages"] = stages_;
   }

@@ -48,6 +48,7 @@ class RunFolder {
 
   // What else its manifest says of the run that begins (train/run_record.h).
   void set_origin(Json origin) { origin_ = std::move(origin); }
+  void set_total_steps(int64_t steps) { total_steps_ = steps; }
   // The run begins: the earlier one's files go, unless it is gone on with; all that this one will write are
   // listed, and their disk space is taken. There must also be room for so many checkpoints; that of one is
   // taken too, for the run that is stopped.
@@ -72,6 +73,7 @@ class RunFolder {
   RunManifest earlier_;
   std::string started_;
   Json origin_;
+  std::optional<int64_t> total_steps_;  // of a run with stages each has its own
   RunState state_ = RunState::running;
   std::vector<std::string> files_;
   std::optional<DiskReservation> reservation_;

@@ -61,12 +61,13 @@ RunFiles planned_files(const Plan& plan, const TrainInputs& inputs) {
   return {std::move(files), checkpoint_files(plan, inputs), checkpoints_on_disk(inputs.recipe.training)};
 }
 
-void RunOutput::begin(const Plan& plan, const Device& device, RunEvents& events) {
+void RunOutput::begin(const Plan& plan, const Device& device, int64_t total_steps, RunEvents& events) {
   identity_ = identity_of(inputs_);
   if (inputs_.resume) {
     require_same_inputs(identity_, *inputs_.resume);
   }
   folder_.set_origin(origin_to_json(origin_of(device, identity_)));
+  folder_.set_total_steps(total_steps);
   RunFiles planned = planned_files(plan, inputs_);
   std::string event_file = new_event_file_name();
   if (inputs_.recipe.logging.report_to == ReportTo::tensorboard) {

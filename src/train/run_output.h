@@ -35,7 +35,7 @@ class RunOutput {
 
   // The folder is this run's from now on, with room for its result and its checkpoints. What is written as
   // the run goes listens to it; `events` must outlive this.
-  void begin(const Plan& plan, const Device& device, RunEvents& events);
+  void begin(const Plan& plan, const Device& device, int64_t total_steps, RunEvents& events);
   // Returns a warning, or "": a checkpoint that cannot be written does not end a run. Older ones go when it
   // is there. Where the plan has room for a copy of the state, it is written beside training, and the one
   // after waits for it. The last one of a run is written at once, and may take the disk space that was kept

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/device.h"
@@ -33,11 +34,26 @@ struct RunFigures {
   std::optional<double> first_loss;
   std::optional<double> last_loss;
   std::optional<double> eval_loss;          // of the last evaluation
+  std::optional<double> best_eval_loss;     // the lowest
   std::optional<double> tokens_per_second;  // the median of the logged steps
+  std::optional<double> last_time;          // of the newest row, in seconds since 1970
 };
 
+enum class RunOutcome {
+  running,   // a process has its folder
+  finished,  // with its result
+  stopped,   // by a signal, or killed: it can go on from a checkpoint
+  failed,    // nothing was to be learned any more, or nothing is left to go on from
+};
+std::string_view name_of(RunOutcome outcome);
+
 struct RunRecord {
+  std::filesystem::path folder;
   std::string state;  // "running", "stopped", "complete"
+  RunOutcome outcome = RunOutcome::failed;
+  std::string failure = {};  // why it failed
+  std::string started;       // "2026-11-16T10:03:07Z"; of the part that went on
+  std::optional<int64_t> total_steps;
   RunOrigin origin;
   Recipe recipe;  // as it was run, with what was chosen
   Json plan;
@@ -46,6 +62,8 @@ struct RunRecord {
 
 // Whether a folder says that a run of snug is in it.
 bool holds_run(const std::filesystem::path& folder);
+// Runs in a folder and in those below it, by name; one that holds a run itself is that run.
+std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder);
 // One record, or one a stage. Throws bad_input, naming the file, for one that cannot be read.
 std::vector<RunRecord> read_run_records(const std::filesystem::path& folder);
 

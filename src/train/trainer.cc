@@ -80,7 +80,7 @@ class Trainer {
     if (!problem.empty()) {
       throw bad_input(problem);
     }
-    output_.begin(executor_.plan(), executor_.backend(), events_);
+    output_.begin(executor_.plan(), executor_.backend(), summary_.total_steps, events_);
     events_.begin({.folder = folder_,
                    .goes_on = inputs_.resume.has_value(),
                    .planned_bytes = executor_.plan().all_bytes(),
