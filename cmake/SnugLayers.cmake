@@ -115,7 +115,7 @@ function(snug_program)
     list(FILTER sources EXCLUDE REGEX "/make_backend_cuda\\.cc$")
   endif()
   add_executable(snug ${sources})
-  target_link_libraries(snug PRIVATE snug_doctor CLI11::CLI11)
+  target_link_libraries(snug PRIVATE snug_doctor snug_watch CLI11::CLI11)
   # Libraries beside the program come first, for it and for what they need themselves: that is what a bundle
   # (tools/bundle.sh) lives by.
   set_target_properties(snug PROPERTIES BUILD_RPATH "$ORIGIN/lib")

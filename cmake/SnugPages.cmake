@@ -1,4 +1,5 @@
-# Web pages that the program carries: src/report/pages/*.html become a C++ file, as they are.
+# Web pages that the program carries: the .html files of src/report/pages that begin with <!doctype html> become a C++
+# file, as they are, with the files beside them that they include (@include NAME@).
 #
 # As a script (cmake -DOUTPUT=... -DPAGES=... -P) it writes the file; included, it adds that to a target.
 if(CMAKE_SCRIPT_MODE_FILE)
@@ -7,6 +8,15 @@ if(CMAKE_SCRIPT_MODE_FILE)
   foreach(page IN LISTS PAGES)
     get_filename_component(name "${page}" NAME_WE)
     file(READ "${page}" hex HEX)
+    if(NOT hex MATCHES "^3c21646f6374797065")  # <!doctype
+      continue()
+    endif()
+    foreach(part IN LISTS PAGES)
+      get_filename_component(part_name "${part}" NAME)
+      string(HEX "@include ${part_name}@" place)
+      file(READ "${part}" part_hex HEX)
+      string(REPLACE "${place}" "${part_hex}" hex "${hex}")
+    endforeach()
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "\\\\x\\1" bytes "${hex}")
     # 100 bytes a line of source.
     string(LENGTH "${bytes}" length)
@@ -26,7 +36,7 @@ endif()
 
 # snug_pages(<target>)
 function(snug_pages target)
-  file(GLOB pages CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/report/pages/*.html")
+  file(GLOB pages CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/report/pages/*")
   set(script "${CMAKE_SOURCE_DIR}/cmake/SnugPages.cmake")
   set(output "${CMAKE_BINARY_DIR}/generated/pages.cc")
   add_custom_command(OUTPUT "${output}" DEPENDS ${pages} "${script}" VERBATIM

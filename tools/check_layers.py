@@ -13,7 +13,7 @@ import tempfile
 
 # Lowest first: the order of the layout in CONTRIBUTING.md and of the layers in CMakeLists.txt.
 LAYERS = (
-    "base io program ops recipe model compile backend plan exec text data fit explain train report doctor cli".split()
+    "base io program ops recipe model compile backend plan exec text data fit explain train report watch doctor cli".split()
 )
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}

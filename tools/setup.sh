@@ -48,6 +48,7 @@ need_build() {
   need zlib1g-dev "unpacks compressed files" has_module zlib
   need libzstd-dev "unpacks compressed data files" has_module libzstd
   need libsimdjson-dev "reads rows of JSON data" has_module simdjson
+  need libcpp-httplib-dev "serves the page of snug watch" has_module cpp-httplib
   need libxxhash-dev "tells whether data has changed" has_module libxxhash
 }
 

@@ -29,6 +29,7 @@ void add_synth_command(CLI::App& app, Action& action);
 void add_tokenize_command(CLI::App& app, Action& action);
 void add_diff_command(CLI::App& app, Action& action);
 void add_runs_command(CLI::App& app, Action& action);
+void add_watch_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
 void add_explain_command(CLI::App& app, Action& action);
 void add_cache_command(CLI::App& app, Action& action);

@@ -92,6 +92,7 @@ int run(int argc, char** argv) {
   snug::add_tokenize_command(app, action);
   snug::add_diff_command(app, action);
   snug::add_runs_command(app, action);
+  snug::add_watch_command(app, action);
   snug::add_doctor_command(app, action);
   snug::add_explain_command(app, action);
   snug::add_cache_command(app, action);

@@ -8,7 +8,10 @@
 
 namespace snug {
 
-extern const char* const kPage_plan;  // NOLINT(readability-identifier-naming): named after its file
+// NOLINTBEGIN(readability-identifier-naming): named after their files
+extern const char* const kPage_plan;
+extern const char* const kPage_watch;
+// NOLINTEND(readability-identifier-naming)
 
 // The page with the data in it, whatever the data's strings are.
 std::string page_with(std::string_view page, const Json& data);

@@ -1,7 +1,6 @@
 // The page of a plan.
 #include "report/plan_page.h"
 
-#include "plan/layout.h"
 #include "report/pages.h"
 
 namespace snug {
@@ -23,17 +22,21 @@ Json live_bytes_of(const Layout& layout) {
 
 }  // namespace
 
+Json picture_data(const std::string& name, const std::optional<int64_t>& limit_bytes,
+                  const std::string& peak_phase, const Layout& layout) {
+  return {{"name", name},
+          {"limit_bytes", limit_bytes ? Json(*limit_bytes) : Json()},
+          {"peak_phase", peak_phase},
+          {"live_bytes", live_bytes_of(layout)},
+          {"layout", layout_to_json(layout)}};
+}
+
 std::string plan_page(const std::string& title, const std::string& about,
                       const std::vector<NamedPlan>& plans) {
   Json all = Json::array();
   for (const NamedPlan& one : plans) {
     const Plan& plan = *one.plan;
-    Layout layout = layout_of(plan);
-    all.push_back({{"name", one.name},
-                   {"limit_bytes", plan.limit_bytes ? Json(*plan.limit_bytes) : Json()},
-                   {"peak_phase", plan.largest_phase().name()},
-                   {"live_bytes", live_bytes_of(layout)},
-                   {"layout", layout_to_json(layout)}});
+    all.push_back(picture_data(one.name, plan.limit_bytes, plan.largest_phase().name(), layout_of(plan)));
   }
   return page_with(kPage_plan, {{"title", title}, {"about", about}, {"plans", std::move(all)}});
 }
