@@ -65,6 +65,11 @@ function(snug_test_paths target source_folder)
   target_include_directories(${target} PRIVATE "${folder}")
 endfunction()
 
+# What makes these long is the planning of large models or repeating a run; sanitizers, which make them
+# longer by five times, see all of that code in smaller tests.
+set(SNUG_TESTS_TOO_LONG_FOR_SANITIZERS FitCases.* PlanCases.* PlanForACard.OfTheCatalogue* StagesPlan.HasAColumn*
+  Memory.PlannedIsAllocated* Terminal.ALiveLineTellsMore* Counts.* Experiments/Killed.*/qlora_packed_dropout)
+
 # snug_tests(<folder> <library> [<shards>]): the fast suite runs a program as so many processes, side by side.
 # Tests named *Slow* carry the label "slow" and stay out of it.
 function(snug_tests folder library)
@@ -86,6 +91,10 @@ function(snug_tests folder library)
   if(NOT shards)
     set(shards 1)
   endif()
+  set(left_out *Slow*)
+  if(SNUG_SANITIZE)
+    string(JOIN : left_out ${left_out} ${SNUG_TESTS_TOO_LONG_FOR_SANITIZERS})
+  endif()
   # For tests that hang: on a busy machine all of them take many times as long as on a quiet one.
   math(EXPR last "${shards} - 1")
   foreach(shard RANGE ${last})
@@ -94,7 +103,7 @@ function(snug_tests folder library)
       math(EXPR number "${shard} + 1")
       set(name ${folder}_${number})
     endif()
-    add_test(NAME ${name} COMMAND test_${folder} --gtest_filter=-*Slow*)
+    add_test(NAME ${name} COMMAND test_${folder} "--gtest_filter=-${left_out}")
     set_tests_properties(${name} PROPERTIES TIMEOUT 1800 ENVIRONMENT
       "${environment};GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
   endforeach()
