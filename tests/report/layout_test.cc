@@ -77,7 +77,7 @@ TEST(Layout, TablesFitEveryScreenAndLoseNothing) {
   EXPECT_NE(table.to_text(Style(false, 40)), whole);
 }
 
-TEST(RecentSpeed, SlowFirstStepsAreForgotten) {
+TEST(RecentSpeed, FirstStepsAreForgotten) {
   RecentSpeed speed;
   EXPECT_EQ(speed.median(), 0);
   for (int i = 0; i < 50; ++i) {

@@ -36,7 +36,7 @@ class Progress : public ::testing::Test {
   int64_t steps_ = 0;
 };
 
-TEST_F(Progress, TheSpeedTowardsTheEndCarriesNoSlowFirstSteps) {
+TEST_F(Progress, TheSpeedTowardsTheEndIsWithoutTheFirstSteps) {
   for (int i = 0; i < 12; ++i) {
     step(2, 1);  // 1,000 tok/s
   }

@@ -244,7 +244,7 @@ TEST_F(Watch, ADiskThatStallsIsTold) {
   EXPECT_EQ(reason(), "");
 }
 
-TEST_F(Watch, ACardThatIsSlowedDownIsTold) {
+TEST_F(Watch, ACardThatIsHeldBackIsTold) {
   CardHealth hot{.celsius = 88, .watts = 300, .is_slowed_by_heat = true};
   watch_->on_card(hot);
   watch_->on_card(hot);
