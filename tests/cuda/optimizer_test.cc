@@ -1,4 +1,5 @@
 // The update on the card is the CPU's to the bit, whatever format the states have.
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -79,6 +80,15 @@ std::vector<int64_t> many_sizes() {
   return sizes;
 }
 
+// Infinities, and numbers that would be rounded to one, among others.
+std::vector<float> with_the_largest(std::vector<float> values) {
+  for (size_t i = 0; i < values.size(); i += 101) {
+    float size = i % 2 == 0 ? std::numeric_limits<float>::infinity() : 0x1.fep127F;
+    values[i] = std::copysign(size, values[i]);
+  }
+  return values;
+}
+
 TEST(CudaUpdate, IsTheCpusToTheBit) {
   SKIP_WITHOUT_CARD();
   std::vector<int64_t> sizes = many_sizes();
@@ -91,6 +101,7 @@ TEST(CudaUpdate, IsTheCpusToTheBit) {
       for (bool rounded : {false, true}) {
         Pair pair(rounded ? with_rounded_gradients(program) : program);
         fill_bf16_update(pair, sizes);
+        pair.set("p2", with_the_largest(random_values(sizes[2], 5)));
         for (int64_t step = 0; step < 3; ++step) {
           pair.set_ints("random", {42, step});
           pair.set("g1", random_values(sizes[1], 77 + static_cast<uint64_t>(step)));

@@ -111,9 +111,11 @@ class CudaLora : public testing::TestWithParam<LoraCase> {
   void SetUp() override { SKIP_WITHOUT_CARD(); }
 };
 
-// Sizes whose rows are aligned: on Hopper a kernel of their own takes them.
-TEST_P(CudaLora, UpAddsEveryPartToItsColumns) {
+// Sizes whose rows are aligned: on Hopper kernels of their own take them. All six products of an adapter,
+// once written and once added.
+TEST_P(CudaLora, EveryProductOfAnAdapter) {
   const LoraCase& c = GetParam();
+  constexpr int64_t kIn = 1544;
   LoraAttributes attributes{1.5F, c.rank, {}};
   int64_t b_rows = 0;
   int64_t columns = 8;
@@ -122,27 +124,53 @@ TEST_P(CudaLora, UpAddsEveryPartToItsColumns) {
     b_rows += part;
     columns += part + 8;
   }
-  auto stacked = static_cast<int64_t>(c.parts.size()) * c.rank;
-  Builder builder("lora");
-  BufferId down = builder.input("down", c.dtype, {tokens(c.rows + 1), fixed(stacked)});
-  BufferId b = builder.weight("b", c.dtype, {fixed(b_rows), fixed(c.rank)}, {});
-  BufferId y = builder.input("y", c.dtype, {tokens(c.rows + 1), fixed(columns)});
-  builder.append(OpKind::lora_up, "up", {down, b}, {y}, attributes).accumulates = 1;
-  OnBoth both(builder.finish());
-  both.randomise("down", 1);
-  both.randomise("b", 2);
-  both.randomise("y", 3);
-  both.run(at_tokens(c.rows));
-  both.expect_close_norms("y", c.dtype == DType::f32 ? 3e-6 : c.dtype == DType::bf16 ? 4e-3 : 5e-4);
+  int64_t stacked = std::ssize(c.parts) * c.rank;
+  Dims x_dims = {tokens(c.rows + 1), fixed(kIn)};
+  Dims down_dims = {tokens(c.rows + 1), fixed(stacked)};
+  Dims y_dims = {tokens(c.rows + 1), fixed(columns)};
+  for (uint32_t accumulates : {0U, 1U}) {
+    Builder builder("lora");
+    BufferId x = builder.input("x", c.dtype, x_dims);
+    BufferId a = builder.weight("a", c.dtype, {fixed(stacked), fixed(kIn)}, {});
+    BufferId b = builder.weight("b", c.dtype, {fixed(b_rows), fixed(c.rank)}, {});
+    BufferId given = builder.input("given", c.dtype, down_dims);
+    BufferId down = builder.input("down", c.dtype, down_dims);
+    BufferId y = builder.input("y", c.dtype, y_dims);
+    BufferId dy = builder.input("dy", c.dtype, y_dims);
+    BufferId ddown = builder.input("ddown", c.dtype, down_dims);
+    BufferId dx = builder.input("dx", c.dtype, x_dims);
+    BufferId da = builder.persistent("da", DType::f32, {fixed(stacked), fixed(kIn)}, Role::gradients);
+    BufferId db = builder.persistent("db", DType::f32, {fixed(b_rows), fixed(c.rank)}, Role::gradients);
+    LinearAttributes linear{0.5F};
+    builder.append(OpKind::linear, "down", {x, a}, {down}, linear).accumulates = accumulates;
+    builder.append(OpKind::lora_up, "up", {given, b}, {y}, attributes).accumulates = accumulates;
+    builder.append(OpKind::lora_up_backward_weight, "db", {dy, given}, {db}, attributes).accumulates =
+        accumulates;
+    builder.append(OpKind::lora_up_backward_input, "ddown", {dy, b}, {ddown}, attributes).accumulates =
+        accumulates;
+    builder.append(OpKind::linear_backward_weight, "da", {given, x}, {da, kNoBuffer}, linear).accumulates =
+        accumulates;
+    builder.append(OpKind::linear_backward_input, "dx", {given, a}, {dx}, linear).accumulates = accumulates;
+    OnBoth both(builder.finish());
+    uint64_t seed = 1;
+    for (const char* name : {"x", "a", "b", "given", "down", "y", "dy", "ddown", "dx", "da", "db"}) {
+      both.randomise(name, seed++);
+    }
+    both.run(at_tokens(c.rows));
+    for (const char* name : {"down", "y", "ddown", "dx", "da", "db"}) {
+      both.expect_close_norms(name, c.dtype == DType::f32 ? 3e-6 : c.dtype == DType::bf16 ? 4e-3 : 5e-4);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Sizes, CudaLora,
     testing::Values(LoraCase{1, 8, {8}, DType::bf16}, LoraCase{130, 16, {136, 24, 264}, DType::bf16},
                     LoraCase{700, 128, {3584, 512, 512}, DType::bf16},
+                    LoraCase{3000, 128, {1032, 1032}, DType::bf16}, LoraCase{2048, 64, {2000}, DType::f16},
                     LoraCase{65, 72, {128, 128}, DType::f16}, LoraCase{300, 64, {1000, 8, 8, 40}, DType::f16},
                     LoraCase{129, 32, {16, 16, 16, 16, 16}, DType::bf16},
-                    LoraCase{33, 256, {128, 72}, DType::bf16}, LoraCase{40, 16, {64, 32}, DType::f32}));
+                    LoraCase{33, 256, {2128, 72}, DType::bf16}, LoraCase{40, 16, {64, 32}, DType::f32}));
 
 // Logits that are equal, and targets before, among and behind the first of them.
 TEST_P(CudaProducts, LossHeadCountsTheFirstOfTheLargestLogits) {
@@ -320,17 +348,22 @@ TEST(CudaDeterminism, TheSameCallGivesTheSameBits) {
     BufferId dw = builder.persistent("dw", DType::f32, {fixed(512)}, Role::gradients);
     BufferId matrix = builder.persistent("matrix", DType::f32, {fixed(512), fixed(512)}, Role::gradients);
     BufferId table = builder.persistent("table", DType::bf16, {fixed(9), fixed(512)}, Role::gradients);
+    BufferId thin = builder.weight("thin", DType::bf16, {fixed(16), fixed(512)}, {});
+    BufferId down = builder.temporary("down", DType::bf16, {tokens(700), fixed(16)});
     builder.append(OpKind::rms_norm_backward, "dw", {x, w, dy}, {kNoBuffer, dw}, NormAttributes{});
     builder.append(OpKind::linear_backward_weight, "matrix", {dy, x}, {matrix, kNoBuffer},
                    LinearAttributes{});
     builder.append(OpKind::embedding_backward, "table", {ids, dy}, {table});
+    builder.append(OpKind::linear, "down", {x, thin}, {down}, LinearAttributes{});
     OnBoth both(builder.finish());
     both.randomise("x", 1);
     both.randomise("dy", 2);
     both.randomise("w", 3);
+    both.randomise("thin", 5);
     both.set_ints("ids", random_ids(700, 4, 9));
     both.run();
-    return std::vector{both.card_bytes("dw"), both.card_bytes("matrix"), both.card_bytes("table")};
+    return std::vector{both.card_bytes("dw"), both.card_bytes("matrix"), both.card_bytes("table"),
+                       both.card_bytes("down")};
   };
   EXPECT_EQ(once(), once());
 }

@@ -6,6 +6,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda/optimizer_lists.cuh"
+#include "backend/cuda/update_by_chance.cuh"
 #include "backend/cuda_plan/scratch.h"
 #include "program/operands.h"
 
@@ -13,6 +14,10 @@ namespace snug::cuda {
 namespace {
 
 constexpr int kThreads = kUpdateThreads;
+
+// Whether moments of this type are rounded by chance.
+template <typename M>
+inline constexpr bool kIsByChance = std::is_same_v<M, __nv_bfloat16>;
 
 struct GradientEntry {
   GradientView gradient;
@@ -67,57 +72,30 @@ __global__ void norm_kernel(const double* sums, int64_t count, float* norm) {
   }
 }
 
-struct UpdateEntry {
-  GradientView gradient;
-  void* parameter = nullptr;
-  void* first = nullptr;
-  void* second = nullptr;
-  void* copy = nullptr;
-  int64_t elements = 0;
-  uint32_t first_block = 0;
-  float weight_decay = 0;
-};
-
-// Two random words for each of N elements, the first of which has number `first` in its tensor.
-template <int N>
-__device__ inline void draw(uint64_t seed, uint64_t stream, int64_t first, uint32_t (&words)[2 * N]) {
-  if constexpr (N == 1) {
-    auto four = philox(seed, stream, static_cast<uint64_t>(first / 2));
-    words[0] = four[first % 2 * 2];
-    words[1] = four[first % 2 * 2 + 1];
-  } else {
-#pragma unroll
-    for (int pair = 0; pair < N / 2; ++pair) {
-      auto four = philox(seed, stream, static_cast<uint64_t>(first / 2 + pair));
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        words[4 * pair + j] = four[static_cast<size_t>(j)];
-      }
-    }
-  }
-}
-
-// N elements from `i` on. `P` is the dtype of the parameters, `M` that of the moments (bf16 is rounded by
-// chance), `Copy` that of the compute copy or None.
+// One element or, with fp32 moments, N from `i` on. `P` is the dtype of the parameters, `M` that of the
+// moments (bf16 is rounded by chance), `Copy` that of the compute copy or None.
 template <int N, typename P, typename M, typename Copy>
 __device__ inline void update_elements(const UpdateEntry& entry, int64_t i, const AdamwStep& step,
-                                       float decay, uint64_t seed, uint64_t stream) {
+                                       float decay, const RandomStream& random) {
+  static_assert(N == 1 || !kIsByChance<M>);
   Vector<float, N> gradient = entry.gradient.load<N>(i);
   Vector<P, N> parameter = load<N>(static_cast<P*>(entry.parameter) + i);
   Vector<M, N> first = load<N>(static_cast<M*>(entry.first) + i);
   Vector<M, N> second = load<N>(static_cast<M*>(entry.second) + i);
   Vector<std::conditional_t<std::is_same_v<Copy, None>, float, Copy>, N> copy;
-  uint32_t words[2 * N] = {};
-  if constexpr (std::is_same_v<M, __nv_bfloat16>) {
-    draw<N>(seed, stream, i, words);
+  uint32_t words[2] = {};
+  if constexpr (kIsByChance<M>) {
+    auto four = philox(random.seed, random.stream, static_cast<uint64_t>(i / 2));
+    words[0] = four[i % 2 * 2];
+    words[1] = four[i % 2 * 2 + 1];
   }
 #pragma unroll
   for (int j = 0; j < N; ++j) {
     AdamwElement after = updated(step, decay, gradient.at[j],
                                  {to_float(parameter.at[j]), to_float(first.at[j]), to_float(second.at[j])});
-    put(after.first, words[2 * j], first.at[j]);
-    put(after.second, words[2 * j] >> 16, second.at[j]);
-    put(after.parameter, words[2 * j + 1], parameter.at[j]);
+    put(after.first, words[0], first.at[j]);
+    put(after.second, words[0] >> 16, second.at[j]);
+    put(after.parameter, words[1], parameter.at[j]);
     if constexpr (!std::is_same_v<Copy, None>) {
       copy.at[j] = round_to<Copy>(after.parameter);
     }
@@ -132,8 +110,9 @@ __device__ inline void update_elements(const UpdateEntry& entry, int64_t i, cons
 
 // A norm that is not finite means that the gradients are not: the update is skipped.
 template <typename P, typename M, typename Copy>
-__global__ void adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> list, UpdateInputs inputs) {
-  constexpr int kWidth = 4;
+__global__ void __launch_bounds__(kThreads, kIsByChance<M> ? 4 : 1)
+    adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> list, UpdateInputs inputs) {
+  constexpr int kWidth = kIsByChance<M> ? kElementsAtOnce : 4;
   const UpdateEntry& entry = list.entry_of(blockIdx.x);
   int64_t begin = static_cast<int64_t>(blockIdx.x - entry.first_block) * kBlockElements;
   int64_t end = min(begin + kBlockElements, entry.elements);
@@ -144,22 +123,34 @@ __global__ void adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> lis
   StepScalars scalars = *inputs.scalars;
   AdamwStep step = make_step(inputs.rates, scalars, norm);
   float decay = decay_factor(scalars.learning_rate, entry.weight_decay);
-  uint64_t seed = 0;
-  uint64_t stream = 0;
-  if constexpr (std::is_same_v<M, __nv_bfloat16>) {
-    seed = static_cast<uint64_t>(inputs.random[0]);
-    stream =
-        rounding_stream(inputs.random[1], list.first_tensor + static_cast<uint64_t>(&entry - list.entries));
+  RandomStream random;
+  if constexpr (kIsByChance<M>) {
+    random = {
+        static_cast<uint64_t>(inputs.random[0]),
+        rounding_stream(inputs.random[1], list.first_tensor + static_cast<uint64_t>(&entry - list.entries))};
   }
-  for (int64_t i = begin + kWidth * threadIdx.x; i < end; i += kWidth * kThreads) {
-    int64_t count = min(static_cast<int64_t>(kWidth), end - i);
-    if (count == kWidth) {
-      update_elements<kWidth, P, M, Copy>(entry, i, step, decay, seed, stream);
-    } else {
-      for (int64_t j = 0; j < count; ++j) {
-        update_elements<1, P, M, Copy>(entry, i + j, step, decay, seed, stream);
+  int64_t i = begin + kWidth * threadIdx.x;
+  if constexpr (kIsByChance<M>) {
+    __shared__ typename Ahead<P>::Memory memory;
+    Ahead<P> ahead(memory);
+    auto start = [&](int64_t first, int turn) {
+      if (first + kWidth <= end) {
+        ahead.start(entry, first, turn);
       }
+      __pipeline_commit();
+    };
+    start(i, 0);
+    for (int turn = 0; i + kWidth <= end; i += kWidth * kThreads, ++turn) {
+      start(i + kWidth * kThreads, turn + 1);
+      update_by_chance<P, Copy>(entry, i, step, decay, random, Turn<P>{ahead, turn});
     }
+  } else {
+    for (; i + kWidth <= end; i += kWidth * kThreads) {
+      update_elements<kWidth, P, M, Copy>(entry, i, step, decay, random);
+    }
+  }
+  for (int64_t last = i + kWidth; i < min(last, end); ++i) {  // fewer than kWidth are left
+    update_elements<1, P, M, Copy>(entry, i, step, decay, random);
   }
 }
 

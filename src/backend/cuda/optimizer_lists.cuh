@@ -121,6 +121,9 @@ struct GradientView {
     return is_bf16 ? to_float(static_cast<const __nv_bfloat16*>(data)[i])
                    : static_cast<const float*>(data)[i];
   }
+  __device__ const void* address(int64_t i) const {
+    return static_cast<const std::byte*>(data) + (is_bf16 ? 2 : 4) * i;
+  }
   // N neighbours; i is a multiple of N.
   template <int N>
   __device__ Vector<float, N> load(int64_t i) const {
