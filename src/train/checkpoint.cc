@@ -57,7 +57,7 @@ RunIdentity identity_of(const TrainInputs& inputs) {
 
 void save_result_files(BufferReader& reader, const TrainInputs& inputs, const fs::path& folder,
                        const BytesObserver& observer) {
-  if (std::string card = model_card(inputs.recipe, inputs.model.spec); !card.empty()) {
+  if (std::string card = base_card(inputs.recipe, inputs.model.spec); !card.empty()) {
     write_file_atomically(folder / kModelCardFile, card);
   }
   if (!inputs.frozen_adapter.empty()) {
@@ -71,13 +71,9 @@ void save_result_files(BufferReader& reader, const TrainInputs& inputs, const fs
 
 std::vector<PlannedFile> result_files(const Plan& plan, const TrainInputs& inputs) {
   bool is_stacked = !inputs.recipe.stage.stacked.empty();
-  std::vector<PlannedFile> files = is_stacked           ? stacked_adapter_files(plan)
-                                   : inputs.recipe.lora ? adapter_files(plan)
-                                                        : model_files(plan, inputs.model.folder);
-  if (!model_card(inputs.recipe, inputs.model.spec).empty()) {
-    files.push_back({kModelCardFile, kSmallFileBytes});
-  }
-  return files;
+  return is_stacked           ? stacked_adapter_files(plan)
+         : inputs.recipe.lora ? adapter_files(plan)
+                              : model_files(plan, inputs.model.folder);
 }
 
 void write_checkpoint_files(BufferReader& reader, const TrainInputs& inputs, const ResumePoint& point,
@@ -94,6 +90,9 @@ void write_checkpoint_files(BufferReader& reader, const TrainInputs& inputs, con
 
 std::vector<PlannedFile> checkpoint_files(const Plan& plan, const TrainInputs& inputs) {
   std::vector<PlannedFile> files = result_files(plan, inputs);
+  if (!base_card(inputs.recipe, inputs.model.spec).empty()) {
+    files.push_back({kModelCardFile, kSmallFileBytes});
+  }
   files.push_back({kState, file_bytes(entries_of(state_tensors(plan, scope_of(inputs))))});
   for (const char* name : {kProgress, kRecipeFile, kMetricsFile, kCheckpointManifest}) {
     files.push_back({name, kSmallFileBytes});

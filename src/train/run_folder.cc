@@ -15,6 +15,7 @@
 #include "io/printable.h"
 #include "text/tokenizer/tokenizer.h"
 #include "train/checkpoint_folder.h"
+#include "train/curve_svg.h"
 #include "train/model_card.h"
 #include "train/run_files.h"
 
@@ -41,7 +42,7 @@ bool is_like_a_result(const std::string& name) {
     std::vector<std::string> text_files = text_file_names();
     std::set<std::string> all(text_files.begin(), text_files.end());
     all.insert({kManifest, kRecipeFile, kPlanFile, kMetricsFile, kSummaryFile, "adapter_config.json",
-                kModelCardFile});
+                kModelCardFile, kCurveFile});
     return all;
   }();
   std::string ending = fs::path(name).extension().string();

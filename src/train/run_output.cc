@@ -13,13 +13,17 @@
 #include "plan/training.h"
 #include "recipe/write.h"
 #include "train/adapter_files.h"
+#include "train/curve_svg.h"
 #include "train/merge.h"
 #include "train/metrics_rows.h"
+#include "train/model_card.h"
 #include "train/run_files.h"
 #include "train/run_record.h"
 
 namespace snug {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int64_t kSmallFileBytes = 4 << 10;
 
@@ -33,13 +37,18 @@ Json evaluations_json(const TrainSummary& summary) {
 
 }  // namespace
 
+std::vector<PlannedFile> card_files() {
+  return {{kModelCardFile, kSmallFileBytes}, {kCurveFile, kMostCurveBytes}};
+}
+
 RunFiles planned_files(const Plan& plan, const TrainInputs& inputs) {
   std::vector<PlannedFile> files = {{kRecipeFile, kSmallFileBytes},
                                     {kPlanFile, std::ssize(plan_file(plan))},
                                     {kMetricsFile, kSmallFileBytes},
                                     {kLogFile, kSmallFileBytes}};
-  std::vector<PlannedFile> result = result_files(plan, inputs);
-  files.insert(files.end(), result.begin(), result.end());
+  for (const std::vector<PlannedFile>& more : {result_files(plan, inputs), card_files()}) {
+    files.insert(files.end(), more.begin(), more.end());
+  }
   auto add_folder = [&](const char* folder, const std::vector<PlannedFile>& inner) {
     files.push_back({folder, 0});
     for (const PlannedFile& file : inner) {
@@ -196,7 +205,23 @@ void RunOutput::save_result(Executor& executor, const BytesObserver& observer) {
   }
 }
 
-void RunOutput::finish(const TrainSummary& summary, const Plan& plan) {
+void RunOutput::write_card(const TrainSummary& summary, const Plan& plan, const Device& device) {
+  std::string curve = curve_svg(metrics_->text());
+  if (!curve.empty()) {
+    write_file_atomically(folder_.file(kCurveFile), curve);
+  }
+  write_file_atomically(
+      folder_.file(kModelCardFile),
+      model_card({.recipe = inputs_.recipe,
+                  .spec = inputs_.model.spec,
+                  .summary = summary,
+                  .plan = plan,
+                  .origin = origin_of(device, identity_),
+                  .name = fs::absolute(folder_.path()).lexically_normal().filename().string(),
+                  .has_curve = !curve.empty()}));
+}
+
+void RunOutput::finish(const TrainSummary& summary, const Plan& plan, const Device& device) {
   folder_.release_space();
   Json json = {{"steps", summary.steps},
                {"total_steps", summary.total_steps},
@@ -220,6 +245,9 @@ void RunOutput::finish(const TrainSummary& summary, const Plan& plan) {
                {"warnings", summary.warnings}};
   write_file_atomically(folder_.file(kSummaryFile), json.dump(2) + "\n");
   bool whole = !summary.interrupted && summary.stopped_because.empty();
+  if (whole) {
+    write_card(summary, plan, device);
+  }
   folder_.finish(whole ? RunState::complete : RunState::stopped);
 }
 

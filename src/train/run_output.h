@@ -26,6 +26,8 @@ struct RunFiles {
   std::vector<PlannedFile> checkpoint;  // of one
   int64_t checkpoints = 0;              // at most at a time
 };
+// README.md and its picture.
+std::vector<PlannedFile> card_files();
 RunFiles planned_files(const Plan& plan, const TrainInputs& inputs);
 
 class RunOutput {
@@ -53,8 +55,8 @@ class RunOutput {
   std::filesystem::path checkpoint_of(int64_t step) const;
   // The adapter or the model.
   void save_result(Executor& executor, const BytesObserver& observer);
-  // Last: the summary, and the manifest's word that the run is over.
-  void finish(const TrainSummary& summary, const Plan& plan);
+  // Last: the summary, the model card of a result, and the manifest's word that the run is over.
+  void finish(const TrainSummary& summary, const Plan& plan, const Device& device);
 
  private:
   // Its folder, or why there is none.
@@ -68,6 +70,7 @@ class RunOutput {
                            const BytesObserver& observer) const;
   void remove_old_checkpoints(const RunProgress& progress) const;
   std::string note(const Written& written, int64_t step);
+  void write_card(const TrainSummary& summary, const Plan& plan, const Device& device);
 
   const TrainInputs& inputs_;
   RunFolder& folder_;

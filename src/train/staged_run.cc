@@ -217,9 +217,17 @@ void StagedRun::set_plans(const std::vector<Recipe>& recipes, std::vector<Plan> 
   }
 }
 
+// Of the last stage, which are the run's too.
+std::vector<PlannedFile> StagedRun::all_result_files() const {
+  std::vector<PlannedFile> files = result_files(stages_.back().plan, stages_.back().inputs);
+  std::vector<PlannedFile> card = card_files();
+  files.insert(files.end(), card.begin(), card.end());
+  return files;
+}
+
 std::vector<PlannedFile> StagedRun::root_files() const {
   std::vector<PlannedFile> files = {{kRecipeFile, kSmallFileBytes}, {kPlanFile, kSmallFileBytes}};
-  std::vector<PlannedFile> result = result_files(stages_.back().plan, stages_.back().inputs);
+  std::vector<PlannedFile> result = all_result_files();
   files.insert(files.end(), result.begin(), result.end());
   files.push_back({kStagesFile, kSmallFileBytes});
   files.push_back({kSummaryFile, kSmallFileBytes});
@@ -326,7 +334,7 @@ Forgetting StagedRun::finish() {
   Forgetting forgetting = make_forgetting(recipes(), summaries);
   bool is_whole = next_ == stages_.size();
   if (is_whole) {
-    for (const PlannedFile& file : result_files(stages_.back().plan, stages_.back().inputs)) {
+    for (const PlannedFile& file : all_result_files()) {
       if (fs::path from = folder(size() - 1) / file.name; fs::exists(from)) {
         place_copy(from, root_.file(file.name));
       }

@@ -69,6 +69,7 @@ class StagedRun {
   bool is_done(size_t stage);
   void connect(size_t stage);
   void merge_if_needed(size_t stage, const RunEvents& events);
+  std::vector<PlannedFile> all_result_files() const;
   std::vector<PlannedFile> root_files() const;
 
   bool resume_;

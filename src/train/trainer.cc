@@ -445,7 +445,7 @@ class Trainer {
     summary_.checkpoint = output_.last_checkpoint().string();
     summary_.ended_early = has_lost_patience() && summary_.steps < summary_.total_steps;
     events_.end(summary_);
-    output_.finish(summary_, executor_.plan());
+    output_.finish(summary_, executor_.plan(), executor_.backend());
   }
 
   void end_if_nothing_is_learned() {

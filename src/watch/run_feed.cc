@@ -9,6 +9,8 @@
 #include <functional>
 #include <limits>
 
+#include "base/error.h"
+#include "io/atomic_file.h"
 #include "io/folder_lock.h"
 #include "plan/plan_figures.h"
 #include "report/plan_page.h"
@@ -59,6 +61,16 @@ Json plan_for_page(const fs::path& folder) {
   return picture_data("", figures.limit_bytes, figures.peak_phase, layout_from_json(plan.at("layout"), path));
 }
 
+// Nothing for what is no object, or too deep to be handled: whoever wrote it, the rest is shown.
+std::optional<Json> read_object(std::string_view text) {
+  try {
+    Json found = parse_json(text, "");
+    return found.is_object() ? std::optional(std::move(found)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 // What runs with stages learned and forgot, of those that came to their end.
 Json stage_tables(const std::vector<ListedRun>& runs) {
   Json tables = Json::array();
@@ -70,10 +82,11 @@ Json stage_tables(const std::vector<ListedRun>& runs) {
       continue;
     }
     seen.push_back(root);
-    if (fs::exists(root / kStagesFile)) {
-      Json table = read_json(root / kStagesFile);
-      table["name"] = root.filename().string();
-      tables.push_back(std::move(table));
+    fs::path file = root / kStagesFile;
+    std::optional<Json> table = fs::exists(file) ? read_object(read_text_file(file)) : std::nullopt;
+    if (table && table->value("stages", Json()).is_array() && table->value("sets", Json()).is_array()) {
+      (*table)["name"] = root.filename().string();
+      tables.push_back(std::move(*table));
     }
   }
   return tables;
@@ -94,10 +107,8 @@ RowNews read_rows(const fs::path& file, int64_t offset, std::string_view mark, i
   text.resize(end == std::string::npos ? 0 : end + 1);  // a run may be writing its last line now
   for (size_t begin = 0; begin < text.size();) {
     size_t line_end = text.find('\n', begin);
-    Json row = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                           text.begin() + static_cast<std::ptrdiff_t>(line_end), nullptr, false);
-    if (row.is_object()) {
-      news.rows.push_back(std::move(row));
+    if (std::optional<Json> row = read_object(std::string_view(text).substr(begin, line_end - begin))) {
+      news.rows.push_back(std::move(*row));
     }
     begin = line_end + 1;
   }

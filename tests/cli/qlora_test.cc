@@ -56,14 +56,20 @@ TEST_F(QloraRun, EveryMemoryPolicyGivesTheSameBits) {
     first = first.empty() ? adapter : first;
     EXPECT_EQ(adapter, first) << policy;
   }
-  EXPECT_EQ(read_text_file(path("full") / "README.md"),
-            "---\nbase_model: \"" + source_path("models/tiny-story") +
-                "\"\nlibrary_name: peft\n---\n\n## Base model\n\n"
-                "The adapter was trained on linear layers in bitsandbytes' formats:\n\n"
-                "- quant_method: bitsandbytes\n- load_in_4bit: true\n- load_in_8bit: false\n"
-                "- bnb_4bit_quant_type: nf4\n- bnb_4bit_use_double_quant: true\n"
-                "- bnb_4bit_compute_dtype: bfloat16\n\n"
-                "Give them to transformers' BitsAndBytesConfig to load the base in the same way.\n");
+  std::string card = read_text_file(path("full") / "README.md");
+  EXPECT_EQ(
+      card.rfind("---\nbase_model: \"" + source_path("models/tiny-story") + "\"\nlibrary_name: peft\n---\n",
+                 0),
+      0U)
+      << card;
+  EXPECT_NE(card.find("## Base model\n\n"
+                      "The adapter was trained on linear layers in bitsandbytes' formats:\n\n"
+                      "- quant_method: bitsandbytes\n- load_in_4bit: true\n- load_in_8bit: false\n"
+                      "- bnb_4bit_quant_type: nf4\n- bnb_4bit_use_double_quant: true\n"
+                      "- bnb_4bit_compute_dtype: bfloat16\n\n"
+                      "Give them to transformers' BitsAndBytesConfig to load the base in the same way.\n"),
+            std::string::npos)
+      << card;
 }
 
 TEST_F(QloraRun, ACheckpointOfBitsandbytes) {

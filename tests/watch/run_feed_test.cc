@@ -63,7 +63,8 @@ TEST_F(Rows, BeginAgainWhereAResumeHasWrittenThemAnew) {
 }
 
 TEST_F(Rows, ComeInPiecesAndWithoutWhatIsNoRow) {
-  write(file_, row(1, 10) + "not a row\n[1]\n" + row(2, 11), false);
+  std::string deep = std::string(100'000, '[') + std::string(100'000, ']') + "\n";
+  write(file_, row(1, 10) + "not a row\n[1]\n{\"step\": " + deep + deep + row(2, 11), false);
   EXPECT_EQ(news().rows.size(), 2U);
   last_ = {};
   std::string text;

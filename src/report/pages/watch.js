@@ -48,8 +48,10 @@
   }
   function take_rows(run, rows) {
     for (const row of rows) {
+      const is_sample = row.sample !== undefined;
+      if (typeof row.step !== "number" || (is_sample && (typeof row.text !== "string" || typeof row.prompt !== "string"))) continue;
       run.rows.push(row);
-      if (row.sample === undefined) for (const key in row) if (typeof row[key] === "number") run.keys.add(key);
+      if (!is_sample) for (const key in row) if (typeof row[key] === "number") run.keys.add(key);
     }
   }
   const shown = () => [...runs.values()].filter(run => run.shown);
