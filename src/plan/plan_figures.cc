@@ -53,6 +53,17 @@ std::string without_layer(const std::string& name) {
   return end == std::string::npos || name[end] != '.' ? name : name.substr(0, at) + name.substr(end + 1);
 }
 
+// Where the last buffer on the device ends.
+int64_t device_end(const Layout& layout) {
+  int64_t end = 0;
+  for (const PhaseLayout& phase : layout.phases) {
+    for (const PlacedBuffer& buffer : phase.buffers) {
+      end = std::max(end, buffer.home == Home::device ? buffer.offset + buffer.bytes : 0);
+    }
+  }
+  return end;
+}
+
 // By role and name, what is live where the phase with the highest peak has it; what persists for other phases
 // lies there too.
 std::map<std::string, BytesByName> buffers_at_peak(const Layout& layout, const std::string& peak_phase) {
@@ -101,6 +112,9 @@ PlanFigures read_plan_figures(const Json& plan, const std::string& path) {
   }
   if (plan.contains("layout")) {
     Layout layout = layout_from_json(plan["layout"], path);
+    // A stage has the arena of the largest one; what lies in it may end before.
+    int64_t& arena_bytes = layout.arena_bytes[static_cast<size_t>(Home::device)];
+    arena_bytes = std::min(arena_bytes, device_end(layout));
     if (std::string problem = find_layout_problem(layout); !problem.empty()) {
       throw bad_input(fmt::format("{}: not as snug wrote it: {}", in_quotes(path), problem));
     }

@@ -210,15 +210,19 @@ void RunOutput::write_card(const TrainSummary& summary, const Plan& plan, const 
   if (!curve.empty()) {
     write_file_atomically(folder_.file(kCurveFile), curve);
   }
-  write_file_atomically(
-      folder_.file(kModelCardFile),
-      model_card({.recipe = inputs_.recipe,
-                  .spec = inputs_.model.spec,
-                  .summary = summary,
-                  .plan = plan,
-                  .origin = origin_of(device, identity_),
-                  .name = fs::absolute(folder_.path()).lexically_normal().filename().string(),
-                  .has_curve = !curve.empty()}));
+  // A stage's result is also that of the folder around it.
+  fs::path folder = fs::absolute(folder_.path()).lexically_normal();
+  std::string name = folder.filename().string();
+  if (!inputs_.recipe.stage.name.empty()) {
+    name = (folder.parent_path().filename() / name).string();
+  }
+  write_file_atomically(folder_.file(kModelCardFile), model_card({.recipe = inputs_.recipe,
+                                                                  .spec = inputs_.model.spec,
+                                                                  .summary = summary,
+                                                                  .plan = plan,
+                                                                  .origin = origin_of(device, identity_),
+                                                                  .name = name,
+                                                                  .has_curve = !curve.empty()}));
 }
 
 void RunOutput::finish(const TrainSummary& summary, const Plan& plan, const Device& device) {

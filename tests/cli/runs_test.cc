@@ -136,6 +136,9 @@ TEST_F(Runs, StagesAreListedOneByOne) {
   for (const char* stage : {"three/log", "three/bill", "three/letter"}) {
     EXPECT_EQ(find(all, stage)["state"], "finished");
   }
+  EXPECT_NE(read_text_file(path("runs/three/README.md")).find("# three/letter\n"), std::string::npos);
+  CommandResult same = run_snug({"diff", path("runs/three"), path("runs/three")});
+  EXPECT_EQ(same.exit_code, 0) << "a stage has the largest one's arena: " << same.errors;
 }
 
 TEST_F(Runs, NoRunsAreNoError) {
