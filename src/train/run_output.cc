@@ -206,7 +206,8 @@ void RunOutput::save_result(Executor& executor, const BytesObserver& observer) {
 }
 
 void RunOutput::write_card(const TrainSummary& summary, const Plan& plan, const Device& device) {
-  std::string curve = curve_svg(metrics_->text());
+  bool has_rows = fs::exists(folder_.file(kMetricsFile));  // else the folder was taken away
+  std::string curve = has_rows ? curve_svg(metrics_->text()) : "";
   if (!curve.empty()) {
     write_file_atomically(folder_.file(kCurveFile), curve);
   }
