@@ -211,13 +211,21 @@ void require_rounded_gradients(const Recipe& recipe, const ModelSpec& spec) {
   }
 }
 
+// A list says something of every layer, or ends in `none`, which goes for all that follow.
 void require_layer_policies(const Recipe& recipe, const ModelSpec& spec) {
-  size_t count = recipe.memory.recompute.size();
-  if (count > 1 && count != static_cast<size_t>(spec.all_layers())) {
+  const std::vector<Recompute>& policies = recipe.memory.recompute;
+  auto layers = static_cast<size_t>(spec.all_layers());
+  if (policies.size() <= 1 || policies.size() == layers) {
+    return;
+  }
+  auto last = std::find_if(policies.rbegin(), policies.rend(),
+                           [](Recompute policy) { return policy != Recompute::none; });
+  auto named = static_cast<size_t>(policies.rend() - last);
+  if (policies.back() != Recompute::none || named > layers) {
     throw bad_input(
-        fmt::format("memory.recompute lists {} policies, but the model has {} layers: give one policy "
-                    "for all, or one a layer",
-                    count, spec.all_layers()));
+        fmt::format("memory.recompute speaks of {} layers, but the model has {} layers: give one policy "
+                    "for all, one a layer, or entries such as {{layers: 0-{}, keep: []}}",
+                    named, layers, layers - 1));
   }
 }
 
@@ -231,6 +239,20 @@ DropoutRates run_dropout(const Recipe& recipe, const ModelSpec& spec) {
   return with_rate(spec.dropout, recipe.model.dropout);
 }
 
+Program compile_micro_batch(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits) {
+  Program train = build_loss_program(recipe, spec, {kTrainPhase, limits, true});
+  train = add_backward(std::move(train));
+  if (recipe.training.gradient_dtype == DType::bf16) {
+    train = round_gradients(std::move(train));
+  }
+  train = apply_recompute(std::move(train), recipe.memory.recompute);
+  train = put_adapters_first(fuse_additions(std::move(train)));
+  if (run_dtype(recipe, spec) == DType::f16) {
+    train = add_loss_scale(std::move(train));
+  }
+  return train;
+}
+
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {
   require_positions(recipe, spec);
   require_adapters(recipe, spec);
@@ -239,16 +261,7 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
   require_layer_policies(recipe, spec);
   require_rounded_gradients(recipe, spec);
   const TrainingSection& training = recipe.training;
-  Program train = build_loss_program(recipe, spec, {kTrainPhase, limits.train, true});
-  train = add_backward(std::move(train));
-  if (training.gradient_dtype == DType::bf16) {
-    train = round_gradients(std::move(train));
-  }
-  train = apply_recompute(std::move(train), recipe.memory.recompute);
-  train = put_adapters_first(fuse_additions(std::move(train)));
-  if (run_dtype(recipe, spec) == DType::f16) {
-    train = add_loss_scale(std::move(train));
-  }
+  Program train = compile_micro_batch(recipe, spec, limits.train);
   Program update = build_update(train, training);
   std::vector<const Program*> all = {&train, &update};
   Program load = build_load(all);

@@ -14,6 +14,9 @@ namespace snug {
 // load, train (one micro-batch, forward and backward), update, evaluate (if there are limits for it), save.
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits);
 
+// train alone, of a recipe that compile_training does not refuse.
+Program compile_micro_batch(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits);
+
 // evaluate alone: its persistent buffers are among those of train.
 Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits);
 

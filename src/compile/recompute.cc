@@ -58,19 +58,20 @@ class Recomputation {
 
   int layer_of(BufferId id) const { return program_.ops[producers_[static_cast<size_t>(id)].front()].layer; }
 
+  Recompute policy_of(int layer) const {
+    auto index = static_cast<size_t>(layer);
+    bool is_named = policies_.size() == 1 || index < policies_.size();
+    return is_named ? policies_[policies_.size() == 1 ? 0 : index] : Recompute::none;
+  }
+
   bool is_kept(BufferId id) const {
     int layer = layer_of(id);
     // A layer's output is the next layer's input: that is what every policy keeps.
     if (layer == kNoLayer || policies_.empty() || leaves_layer_[static_cast<size_t>(id)]) {
       return true;
     }
-    Recompute policy = policies_.size() == 1 ? policies_[0] : policies_[static_cast<size_t>(layer)];
-    if (policy == Recompute::none) {
-      return true;
-    }
-    const auto& makers = producers_[static_cast<size_t>(id)];
-    bool cheap = makers.size() == 1 && row_of(program_.ops[makers[0]].kind).cheap_to_redo;
-    return policy == Recompute::selective && !cheap;
+    Recompute policy = policy_of(layer);
+    return policy == Recompute::none || policy.kept.contains(layer_value_of(program_.buffer(id).name));
   }
 
   // The buffer that holds the value of `id` for a backward op that comes next.

@@ -1,4 +1,4 @@
-// Pass: decides per layer which activations are kept for the backward pass and which are made again.
+// Pass: by layer, which activations are kept for the backward pass and which are made again.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,7 @@
 
 namespace snug {
 
-// `policies`: one per layer, or one for all, or empty for `none`.
-//   none       everything that the backward pass reads is kept
-//   selective  what one pass over memory makes again is not kept
-//   full       only each layer's input is kept
+// `policies`: one per layer, or one for all, or empty for `none`; layers behind the last keep everything.
 // The ops made again are the same ops on the same inputs, so the result has the same bits.
 Program apply_recompute(Program program, const std::vector<Recompute>& policies);
 

@@ -6,8 +6,10 @@
 
 #include "compile/phases.h"
 #include "fit/recompute_search.h"
+#include "plan/lower.h"
 #include "plan/speed.h"
 #include "plan/training.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -87,7 +89,19 @@ class Choice {
       take(std::move(kept));
       return !all_kept;
     }
-    take(least_recompute(std::move(kept), spec_.all_layers(), plan_with));
+    FewLayers few = few_layers(spec_, kept.plan.phase(kTrainPhase).program);
+    BatchLimits planned = planned_batch(kept.plan, kTrainPhase);
+    auto profile_with = [&](Recompute policy) {
+      Recipe candidate = sized;
+      candidate.memory.recompute = {policy};
+      Program program = lower(compile_micro_batch(candidate, few.spec, planned), device_);
+      return of_all_layers(profile_layers(program, few.spec.all_layers(), kept.plan.step, rates_), few,
+                           spec_);
+    };
+    if (policies_.empty()) {
+      policies_ = worthwhile_policies(profile_with);
+    }
+    take(least_recompute(kept, {spec_.all_layers(), policies_, plan_with, profile_with}));
     return true;
   }
 
@@ -107,6 +121,7 @@ class Choice {
   const Device& device_;
   const LimitsOf& limits_;
   DeviceRates rates_;
+  std::vector<Recompute> policies_;  // for a layer, that are worth having
   std::optional<PlannedCandidate> best_;
   int64_t kept_peak_bytes_ = 0;
   double kept_seconds_ = 0;

@@ -12,6 +12,7 @@
 #include "compile/phases.h"
 #include "fit/choice.h"
 #include "plan/training.h"
+#include "recipe/choices.h"
 #include "recipe/keys.h"
 #include "recipe/stages.h"
 #include "recipe/write.h"
@@ -55,11 +56,12 @@ std::vector<std::string> settings_of_run(const std::vector<Recipe>& stages, size
   return settings;
 }
 
-// Lists that say the same of all layers are one word.
+// Lists that say the same of all layers are one word, where there is one.
 std::vector<Recompute> shortened(const std::vector<Recompute>& policies) {
   bool is_uniform = std::all_of(policies.begin(), policies.end(),
                                 [&](Recompute policy) { return policy == policies.front(); });
-  return is_uniform && !policies.empty() ? std::vector{policies.front()} : policies;
+  bool is_one_word = is_uniform && !policies.empty() && !name_of(policies.front()).empty();
+  return is_one_word ? std::vector{policies.front()} : policies;
 }
 
 // What was chosen, written down where it is not what the recipe does anyway.

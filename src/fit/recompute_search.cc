@@ -1,125 +1,302 @@
-// Layers are much alike: what two of them save and cost is twice what one does. So three plans tell about
-// all of them, and some more, made for good, find the place where they begin to fit.
+// First the policies of one layer that are worth having, then their mixtures over all layers. Time and live
+// bytes add up over layers, so programs with one policy in all of them tell about every mixture; a real plan
+// has the last word.
 #include "fit/recompute_search.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <optional>
 #include <utility>
+
+#include "program/names.h"
+#include "recipe/choices.h"
+#include "recipe/recompute_key.h"
 
 namespace snug {
 namespace {
 
-// The first `full` layers, and `selective` ones behind them.
-struct Depth {
-  int64_t full = 0;
-  int64_t selective = 0;
-  double seconds = 0;  // as the three plans tell
-  double bytes = 0;
+// More policies than these make the search slow, and no plan noticeably faster.
+constexpr size_t kMostPolicies = 32;
+// Mixtures that are looked at with as many layers.
+constexpr size_t kMostMixtures = 4096;
+// Placement may lose a little of what was reckoned. After so many plans that do not fit, those that keep
+// hardly less are passed over.
+constexpr int kMostPlans = 8;
+
+// A policy in all layers.
+struct Policy {
+  Recompute policy;
+  PolicyProfile profile = {};
+  int64_t kept_bytes = 0;
+  double seconds = 0;
 };
 
-std::vector<Recompute> policies_of(const Depth& depth, int64_t layers) {
-  std::vector<Recompute> policies(static_cast<size_t>(layers), Recompute::none);
-  std::fill_n(policies.begin(), depth.full, Recompute::full);
-  std::fill_n(policies.begin() + depth.full, depth.selective, Recompute::selective);
-  return policies;
+Policy with_profile(Recompute policy, const ProfileWith& profile_with) {
+  Policy result{policy, profile_with(policy)};
+  for (const LayerProfile& layer : result.profile.layers) {
+    result.kept_bytes += layer.kept_bytes;
+    result.seconds += layer.seconds;
+  }
+  return result;
 }
 
-// Those that are not both slower and larger than another, fastest first.
-std::vector<Depth> best_depths(const PlannedCandidate& kept, const PlannedCandidate& selective,
-                               const PlannedCandidate& full, int64_t layers) {
-  auto per_layer = [&](double from, double to) { return (to - from) / static_cast<double>(layers); };
-  auto bytes_of = [](const PlannedCandidate& one) { return static_cast<double>(one.plan.peak_bytes()); };
-  std::vector<Depth> all;
-  for (int64_t f = 0; f <= layers; ++f) {
-    for (int64_t s = 0; s <= layers - f; ++s) {
-      auto of_full = static_cast<double>(f);
-      auto of_selective = static_cast<double>(s);
-      all.push_back({f, s,
-                     kept.seconds + of_full * per_layer(kept.seconds, full.seconds) +
-                         of_selective * per_layer(kept.seconds, selective.seconds),
-                     bytes_of(kept) + of_full * per_layer(bytes_of(kept), bytes_of(full)) +
-                         of_selective * per_layer(bytes_of(kept), bytes_of(selective))});
+// The values whose keeping makes a difference.
+LayerValues relevant_values(const ProfileWith& profile_with) {
+  LayerValues relevant;
+  Policy all = with_profile(Recompute::none, profile_with);
+  for (int index = 0; index < kLayerValueCount; ++index) {
+    auto value = static_cast<LayerValue>(index);
+    Policy without = with_profile({kAllLayerValues.without(value)}, profile_with);
+    if (without.kept_bytes != all.kept_bytes || without.seconds != all.seconds) {
+      relevant = relevant.with(value);
     }
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Depth& a, const Depth& b) { return a.seconds < b.seconds; });
-  std::vector<Depth> best;
-  for (const Depth& depth : all) {
-    if (best.empty() || depth.bytes < best.back().bytes) {
-      best.push_back(depth);
+  return relevant;
+}
+
+// The same for this model, by its name if it has one.
+Recompute named(LayerValues kept, LayerValues relevant) {
+  for (const auto& [name, policy] : kRecomputePolicies) {
+    if (policy.kept.in_common_with(relevant) == kept) {
+      return policy;
     }
   }
-  if (best.back().full != layers) {  // the last resort, whatever the estimates say
-    best.push_back({layers, 0, full.seconds, bytes_of(full)});
+  return {kept};
+}
+
+// Policies of the first layers, one by one; a mixture is the last of its chain.
+struct Mixture {
+  double seconds = 0;
+  int64_t kept_bytes = 0;
+  size_t policy = 0;
+  int64_t before = -1;  // the same without its last layer
+};
+
+struct Found {
+  std::vector<Recompute> policies;
+  int64_t kept_bytes = 0;
+};
+
+class Mixtures {
+ public:
+  // `policies` keep more and more.
+  Mixtures(std::vector<Policy> policies, int64_t room_bytes)
+      : policies_(std::move(policies)), room_bytes_(room_bytes) {}
+
+  // All that might fit and are not both slower and larger than another, fastest first.
+  std::vector<Found> best() {
+    std::vector<Front> fronts(policies_.size());
+    fronts[0] = {add({})};
+    size_t layers = policies_[0].profile.layers.size();
+    for (size_t layer = 0; layer < layers; ++layer) {
+      std::vector<Front> next(policies_.size());
+      Front open;  // all that may go on with this policy: later layers keep no less
+      for (size_t policy = 0; policy < policies_.size(); ++policy) {
+        open.insert(open.end(), fronts[policy].begin(), fronts[policy].end());
+        open = pruned(std::move(open));
+        for (int64_t mixture : open) {
+          extend(mixture, layer, policy, next[policy]);
+        }
+      }
+      fronts = std::move(next);
+    }
+    Front all;
+    for (const Front& front : fronts) {
+      all.insert(all.end(), front.begin(), front.end());
+    }
+    std::erase_if(all, [&](int64_t one) {
+      return mixtures_[static_cast<size_t>(one)].kept_bytes + beside(layers) > room_bytes_;
+    });
+    std::vector<Found> found;
+    for (int64_t one : pruned(std::move(all))) {
+      found.push_back({policies_of(one), mixtures_[static_cast<size_t>(one)].kept_bytes});
+    }
+    return found;
   }
-  return best;
+
+ private:
+  using Front = std::vector<int64_t>;  // indices of mixtures, fastest first
+
+  int64_t add(Mixture mixture) {
+    mixtures_.push_back(mixture);
+    return std::ssize(mixtures_) - 1;
+  }
+
+  int64_t beside(size_t layers) const {
+    int64_t most = 0;
+    for (const Policy& one : policies_) {
+      most = std::max(most, one.profile.live_beside[layers]);
+    }
+    return most;
+  }
+
+  void extend(int64_t mixture, size_t layer, size_t policy, Front& out) {
+    const Mixture before = mixtures_[static_cast<size_t>(mixture)];
+    const LayerProfile& profile = policies_[policy].profile.layers[layer];
+    if (before.kept_bytes + std::max(profile.live_bytes, beside(layer)) <= room_bytes_) {
+      out.push_back(
+          add({before.seconds + profile.seconds, before.kept_bytes + profile.kept_bytes, policy, mixture}));
+    }
+  }
+
+  Front pruned(Front all) const {
+    auto of = [&](int64_t index) -> const Mixture& { return mixtures_[static_cast<size_t>(index)]; };
+    std::stable_sort(all.begin(), all.end(), [&](int64_t a, int64_t b) {
+      return of(a).seconds != of(b).seconds ? of(a).seconds < of(b).seconds
+                                            : of(a).kept_bytes < of(b).kept_bytes;
+    });
+    Front best;
+    for (int64_t one : all) {
+      if (best.empty() || of(one).kept_bytes < of(best.back()).kept_bytes) {
+        best.push_back(one);
+      }
+    }
+    if (best.size() > kMostMixtures) {  // evenly spread
+      Front fewer;
+      for (size_t i = 0; i < kMostMixtures; ++i) {
+        fewer.push_back(best[i * (best.size() - 1) / (kMostMixtures - 1)]);
+      }
+      return fewer;
+    }
+    return best;
+  }
+
+  std::vector<Recompute> policies_of(int64_t mixture) const {
+    std::vector<Recompute> policies;
+    for (int64_t one = mixture; mixtures_[static_cast<size_t>(one)].before >= 0;
+         one = mixtures_[static_cast<size_t>(one)].before) {
+      policies.push_back(policies_[mixtures_[static_cast<size_t>(one)].policy].policy);
+    }
+    std::reverse(policies.begin(), policies.end());
+    return policies;
+  }
+
+  std::vector<Policy> policies_;
+  int64_t room_bytes_;  // for what does not persist
+  std::vector<Mixture> mixtures_;
+};
+
+// To keep the last layer, which comes first in the backward pass, may take less.
+PlannedCandidate smallest(const RecomputeProblem& problem) {
+  std::optional<PlannedCandidate> least;
+  for (Recompute last : {Recompute::full, Recompute::selective, Recompute::none}) {
+    std::vector<Recompute> policies(static_cast<size_t>(problem.layers), Recompute::full);
+    policies.back() = last;
+    PlannedCandidate one = problem.plan_with(policies);
+    if (!least || one.plan.peak_bytes() < least->plan.peak_bytes()) {
+      least = std::move(one);
+    }
+  }
+  return std::move(*least);
+}
+
+// What comes and goes is placed behind what persists.
+int64_t persistent_bytes(const Plan& plan) {
+  const PhasePlan& phase = plan.phase(kTrainPhase);
+  int64_t end = phase.device().peak_bytes;
+  for (size_t id = 0; id < phase.offsets.size(); ++id) {
+    const Buffer& buffer = phase.program.buffers[id];
+    bool comes_and_goes = buffer.lifetime != Lifetime::persistent && buffer.home == Home::device;
+    end = comes_and_goes && phase.offsets[id] >= 0 ? std::min(end, phase.offsets[id]) : end;
+  }
+  return end;
+}
+
+std::vector<Found> mixtures_for(const PlannedCandidate& kept, const RecomputeProblem& problem) {
+  std::vector<Policy> policies;
+  for (Recompute policy : problem.policies) {
+    policies.push_back(with_profile(policy, problem.profile_with));
+  }
+  int64_t room = *kept.plan.limit_bytes - kept.plan.context_bytes - persistent_bytes(kept.plan);
+  return Mixtures(std::move(policies), room).best();
 }
 
 }  // namespace
 
 std::string describe(const std::vector<Recompute>& policies) {
-  auto in_layers = [&](Recompute policy) {
-    int64_t count = std::count(policies.begin(), policies.end(), policy);
-    return count == std::ssize(policies) ? std::string("in all layers")
-                                         : fmt::format("in {} of {} layers", count, policies.size());
-  };
-  bool full = std::count(policies.begin(), policies.end(), Recompute::full) > 0;
-  bool selective = std::count(policies.begin(), policies.end(), Recompute::selective) > 0;
-  if (full && selective) {
-    return fmt::format("full recomputation {}, selective {}", in_layers(Recompute::full),
-                       in_layers(Recompute::selective));
+  bool all_alike = std::all_of(policies.begin(), policies.end(),
+                               [&](Recompute policy) { return policy == policies.front(); });
+  if (policies.empty() || (all_alike && policies.front() == Recompute::none)) {
+    return "nothing recomputed";
   }
-  if (full || selective) {
-    return fmt::format("{} recomputation {}", full ? "full" : "selective",
-                       in_layers(full ? Recompute::full : Recompute::selective));
+  if (all_alike) {
+    std::string_view name = name_of(policies.front());
+    return name.empty()
+               ? fmt::format("recomputation in all layers of all but {}", names_of(policies.front().kept))
+               : fmt::format("{} recomputation in all layers", name);
   }
-  return "nothing recomputed";
+  std::string text;
+  for (size_t first = 0; first < policies.size();) {
+    size_t last = first;
+    while (last + 1 < policies.size() && policies[last + 1] == policies[first]) {
+      ++last;
+    }
+    if (policies[first] != Recompute::none) {
+      text +=
+          fmt::format("{} {} ({})", text.empty() ? "recomputation in layers" : ",", layers_text(first, last),
+                      names_of({kAllLayerValues.bits & ~policies[first].kept.bits}));
+    }
+    first = last + 1;
+  }
+  return text;
 }
 
-PlannedCandidate least_recompute(PlannedCandidate kept, int64_t layers, const PlanWith& plan_with) {
-  PlannedCandidate full = plan_with(policies_of({.full = layers, .selective = 0}, layers));
-  if (!full.plan.fits()) {  // to keep the last layer, which comes first in the backward pass, may take less
-    PlannedCandidate other = plan_with(policies_of({.full = layers - 1, .selective = 1}, layers));
-    PlannedCandidate third = plan_with(policies_of({.full = layers - 1, .selective = 0}, layers));
-    for (PlannedCandidate* one : {&other, &third}) {
-      if (one->plan.peak_bytes() < full.plan.peak_bytes()) {
-        full = std::move(*one);
-      }
-    }
-    return full;
-  }
-  PlannedCandidate selective = plan_with(policies_of({.full = 0, .selective = layers}, layers));
-  std::vector<Depth> depths = best_depths(kept, selective, full, layers);
-  std::map<int64_t, PlannedCandidate> made;
-  auto candidate = [&](int64_t index) -> const PlannedCandidate& {
-    auto found = made.find(index);
-    if (found == made.end()) {
-      found = made.emplace(index, plan_with(policies_of(depths[static_cast<size_t>(index)], layers))).first;
-    }
-    return found->second;
-  };
-  // The first that fits lies behind `low` and no later than `high`; the estimate says where to look first.
-  int64_t low = 0;
-  int64_t high = std::ssize(depths) - 1;
-  auto limit = static_cast<double>(*kept.plan.limit_bytes);
-  int64_t guess =
-      std::find_if(depths.begin(), depths.end(), [&](const Depth& depth) { return depth.bytes <= limit; }) -
-      depths.begin();
-  guess = std::clamp(guess, low + 1, std::max(low + 1, high - 1));
-  for (int64_t reach = 1; low + 1 < high; reach *= 2) {
-    if (candidate(guess).plan.fits()) {
-      high = guess;
-      guess = std::max(guess - reach, low + 1);
-    } else {
-      low = guess;
-      guess = std::min(guess + reach, high - 1);
+std::vector<Recompute> worthwhile_policies(const ProfileWith& profile_with) {
+  LayerValues relevant = relevant_values(profile_with);
+  std::vector<Policy> all;
+  for (uint32_t bits = 0; bits <= kAllLayerValues.bits; ++bits) {
+    if ((bits & ~relevant.bits) == 0) {
+      all.push_back(with_profile(named({bits}, relevant), profile_with));
     }
   }
-  PlannedCandidate found = made.contains(high) ? std::move(made.at(high)) : std::move(full);
-  return found;
+  std::stable_sort(all.begin(), all.end(), [](const Policy& a, const Policy& b) {
+    return a.seconds != b.seconds ? a.seconds < b.seconds : a.kept_bytes < b.kept_bytes;
+  });
+  std::vector<Policy> best;
+  for (Policy& one : all) {
+    if (best.empty() || one.kept_bytes < best.back().kept_bytes) {
+      best.push_back(std::move(one));
+    }
+  }
+  while (best.size() > kMostPolicies) {  // those without which the loss is least are left out
+    // What a mixture of its neighbours with as many bytes would take longer.
+    auto gain = [&](size_t i) {
+      const Policy& more = best[i - 1];
+      const Policy& less = best[i + 1];
+      double share = static_cast<double>(more.kept_bytes - best[i].kept_bytes) /
+                     static_cast<double>(more.kept_bytes - less.kept_bytes);
+      return more.seconds + share * (less.seconds - more.seconds) - best[i].seconds;
+    };
+    size_t least = 1;
+    for (size_t i = 2; i + 1 < best.size(); ++i) {
+      least = gain(i) < gain(least) ? i : least;
+    }
+    best.erase(best.begin() + static_cast<std::ptrdiff_t>(least));
+  }
+  std::vector<Recompute> policies;
+  for (const Policy& one : best) {
+    policies.insert(policies.begin(), one.policy);
+  }
+  return policies;
+}
+
+PlannedCandidate least_recompute(const PlannedCandidate& kept, const RecomputeProblem& problem) {
+  int64_t most_kept = std::numeric_limits<int64_t>::max();
+  int plans = 0;
+  for (const Found& one : mixtures_for(kept, problem)) {
+    if (one.kept_bytes > most_kept) {
+      continue;
+    }
+    PlannedCandidate candidate = problem.plan_with(one.policies);
+    if (candidate.plan.fits()) {
+      return candidate;
+    }
+    int64_t excess = candidate.plan.peak_bytes() - *candidate.plan.limit_bytes;
+    most_kept = one.kept_bytes - (++plans < kMostPlans ? 0 : excess);
+  }
+  return smallest(problem);
 }
 
 }  // namespace snug

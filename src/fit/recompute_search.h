@@ -1,4 +1,4 @@
-// How little has to be computed twice: which layers, and how much of each.
+// How little has to be computed twice: which layers, and what of each.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fit/layer_profile.h"
 #include "plan/plan.h"
 #include "recipe/recipe.h"
 
@@ -17,14 +18,25 @@ struct PlannedCandidate {
   double seconds = 0;  // of a step, expected
 };
 
-// "nothing recomputed", "full recomputation in 3 of 28 layers, selective in 25".
+// "nothing recomputed", "full recomputation in all layers", "recomputation in layers 0-14 (everything), 15-20
+// (norms and gated)": other layers keep everything.
 std::string describe(const std::vector<Recompute>& policies);
 
-using PlanWith = std::function<PlannedCandidate(const std::vector<Recompute>&)>;
+using ProfileWith = std::function<PolicyProfile(Recompute)>;  // one policy in all layers
 
-// The fastest that fits, of all numbers of layers that recompute everything and of layers that recompute
-// what is cheap; the first layers recompute most, as what they keep lives longest. `kept` keeps everything,
-// and does not fit. Where nothing fits: the smallest.
-PlannedCandidate least_recompute(PlannedCandidate kept, int64_t layers, const PlanWith& plan_with);
+// Of all that a layer can keep, what is not both slower and larger than something else. What keeps least
+// comes first.
+std::vector<Recompute> worthwhile_policies(const ProfileWith& profile_with);
+
+struct RecomputeProblem {
+  int64_t layers = 0;
+  const std::vector<Recompute>& policies;  // as worthwhile_policies gives them
+  std::function<PlannedCandidate(const std::vector<Recompute>&)> plan_with;
+  ProfileWith profile_with;
+};
+
+// The fastest mixture that fits. The first layers recompute most, as what they keep lives longest. `kept`
+// keeps everything, and does not fit. Where nothing fits: the smallest.
+PlannedCandidate least_recompute(const PlannedCandidate& kept, const RecomputeProblem& problem);
 
 }  // namespace snug

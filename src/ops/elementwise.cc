@@ -75,7 +75,6 @@ const OpRow kDropoutRow = {.kind = OpKind::dropout,
                            .find_shape_problem = check_dropout,
                            .append_gradient = dropout_gradient,
                            .cost = one_pass,
-                           .cheap_to_redo = true,
                            .in_place = true};
 
 const OpRow kCopyRow = {

@@ -44,8 +44,7 @@ const OpRow kGatedActivationRow = {.kind = OpKind::gated_activation,
                                    .name = "gated_activation",
                                    .find_shape_problem = check_forward,
                                    .append_gradient = gradient,
-                                   .cost = cost_of_gate,
-                                   .cheap_to_redo = true};
+                                   .cost = cost_of_gate};
 
 const OpRow kGatedActivationBackwardRow = {.kind = OpKind::gated_activation_backward,
                                            .name = "gated_activation_backward",

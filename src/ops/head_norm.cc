@@ -67,8 +67,7 @@ const OpRow kHeadNormRow = {.kind = OpKind::head_norm,
                             .name = "head_norm",
                             .find_shape_problem = check_forward,
                             .append_gradient = gradient,
-                            .cost = cost_of_forward,
-                            .cheap_to_redo = true};
+                            .cost = cost_of_forward};
 
 const OpRow kHeadNormBackwardRow = {.kind = OpKind::head_norm_backward,
                                     .name = "head_norm_backward",

@@ -66,8 +66,7 @@ const OpRow kRmsNormRow = {.kind = OpKind::rms_norm,
                            .name = "rms_norm",
                            .find_shape_problem = check_norm,
                            .append_gradient = gradient,
-                           .cost = cost_of_norm,
-                           .cheap_to_redo = true};
+                           .cost = cost_of_norm};
 
 const OpRow kRmsNormBackwardRow = {.kind = OpKind::rms_norm_backward,
                                    .name = "rms_norm_backward",

@@ -25,8 +25,6 @@ struct OpRow {
   // Appends the ops that carry gradients from the outputs to the inputs. Null: not differentiable.
   void (*append_gradient)(const Op&, Gradients&) = nullptr;
   OpCost (*cost)(const Program&, const Op&);
-  // One pass over memory, and its inputs are kept anyway: making its output again costs less than keeping it.
-  bool cheap_to_redo = false;
   // Gradients start here: the op adds to the loss that is made small.
   bool is_loss = false;
   // The gradient op computes the forward outputs too, so a training program leaves the forward op out.

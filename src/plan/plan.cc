@@ -10,16 +10,13 @@
 #include "base/sizes.h"
 #include "ops/effects.h"
 #include "ops/table.h"
+#include "plan/items.h"
 #include "plan/lower.h"
 #include "plan/placement.h"
 #include "program/code_layout.h"
 
 namespace snug {
 namespace {
-
-int64_t padded_bytes(const Buffer& buffer) {
-  return align_up(buffer.max_bytes());
-}
 
 // A buffer of codes shows in several rows of the report; its padding goes with the codes.
 void add_to_rows(const Buffer& buffer, std::array<int64_t, kRoleCount>& role_bytes) {
@@ -95,54 +92,9 @@ class PersistentLayout {
   std::array<int64_t, kHomeCount> end_{};
 };
 
-// Lets an in-place op's output take over its input's memory: both become one placement item.
-std::vector<BufferId> merge_in_place(const Program& program, const std::vector<Interval>& intervals) {
-  std::vector<BufferId> leader(program.buffers.size());
-  std::iota(leader.begin(), leader.end(), 0);
-  for (int index = 0; index < static_cast<int>(program.ops.size()); ++index) {
-    const Op& op = program.ops[static_cast<size_t>(index)];
-    bool hands_over = row_of(op.kind).in_place && effect_on_input(op, 0) == Effect::read &&
-                      effect_on_output(op, 0) == Effect::write;
-    if (!hands_over) {
-      continue;
-    }
-    BufferId from = op.inputs[0];
-    BufferId to = op.outputs[0];
-    const Buffer& source = program.buffer(from);
-    const Buffer& target = program.buffer(to);
-    bool both_temporary = source.lifetime == Lifetime::temporary && target.lifetime == Lifetime::temporary;
-    bool handed_over = intervals[static_cast<size_t>(from)].last == index &&
-                       intervals[static_cast<size_t>(to)].first == index;
-    bool read_once = std::count(op.inputs.begin(), op.inputs.end(), from) == 1;
-    bool same_size = padded_bytes(source) == padded_bytes(target) && source.home == target.home;
-    if (both_temporary && handed_over && read_once && same_size) {
-      leader[static_cast<size_t>(to)] = leader[static_cast<size_t>(from)];
-    }
-  }
-  return leader;
-}
-
 void place_on_arena(PhasePlan& phase, Home home, int64_t base, const std::vector<Interval>& intervals) {
   const Program& program = phase.program;
-  std::vector<BufferId> leader = merge_in_place(program, intervals);
-  std::vector<PlacementItem> items;
-  std::vector<int> item_of(program.buffers.size(), -1);
-  for (size_t id = 0; id < program.buffers.size(); ++id) {
-    const Buffer& buffer = program.buffers[id];
-    if (buffer.home != home || buffer.lifetime == Lifetime::persistent || intervals[id].first < 0) {
-      continue;
-    }
-    int& item = item_of[static_cast<size_t>(leader[id])];
-    if (item < 0) {
-      item = static_cast<int>(items.size());
-      items.push_back({intervals[id], padded_bytes(buffer)});
-    } else {
-      Interval& merged = items[static_cast<size_t>(item)].interval;
-      merged.first = std::min(merged.first, intervals[id].first);
-      merged.last = std::max(merged.last, intervals[id].last);
-    }
-    item_of[id] = item;
-  }
+  auto [items, item_of] = items_on(program, home, intervals);
   Placement placement = place(items);
   for (size_t id = 0; id < program.buffers.size(); ++id) {
     if (item_of[id] >= 0 && program.buffers[id].home == home) {

@@ -15,12 +15,15 @@ namespace {
 constexpr double kProductIntensity = 8;
 
 // Arithmetic and memory are added, not overlapped: that is what thin products were seen to cost.
+double seconds_of(const OpCost& cost, const DeviceRates& rates) {
+  return cost.flops / (cost.efficiency * rates.product_flops) + cost.bytes / rates.bytes_per_second +
+         rates.seconds_per_op;
+}
+
 void add_phase(SpeedEstimate& estimate, const Program& program, double times, const DeviceRates& rates) {
   for (const Op& op : program.ops) {
     OpCost cost = cost_of(program, op);
-    double seconds = cost.flops / (cost.efficiency * rates.product_flops) +
-                     cost.bytes / rates.bytes_per_second + rates.seconds_per_op;
-    estimate.seconds += times * seconds;
+    estimate.seconds += times * seconds_of(cost, rates);
     bool is_product = cost.flops > kProductIntensity * cost.bytes;
     estimate.ceiling_seconds += is_product ? times * cost.flops / rates.ceiling_flops : 0;
   }
@@ -66,14 +69,23 @@ SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates) {
   return estimate;
 }
 
+double op_seconds(const Program& program, const Op& op, const DeviceRates& rates) {
+  return seconds_of(cost_of(program, op), rates);
+}
+
+double expected_micro_batches(const StepCut& step) {
+  return step.expected.value_or(static_cast<double>(step.most));
+}
+
+Program at_expected_size(Program program, const StepCut& step) {
+  double times = expected_micro_batches(step);
+  return sized(std::move(program), step.tokens / times, step.source_tokens / times, step.sequences / times);
+}
+
 double step_seconds(const Plan& plan, const DeviceRates& rates) {
-  const StepCut& step = plan.step;
-  double times = step.expected.value_or(static_cast<double>(step.most));
   SpeedEstimate estimate;
-  add_phase(estimate,
-            sized(plan.phase(kTrainPhase).program, step.tokens / times, step.source_tokens / times,
-                  step.sequences / times),
-            times, rates);
+  add_phase(estimate, at_expected_size(plan.phase(kTrainPhase).program, plan.step),
+            expected_micro_batches(plan.step), rates);
   add_phase(estimate, plan.phase(kUpdatePhase).program, 1, rates);
   return estimate.seconds;
 }

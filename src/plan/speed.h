@@ -19,6 +19,12 @@ struct SpeedEstimate {
 // Of a step whose micro-batches are all full: as many as it has at most. Not known if the rates are not.
 SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates);
 
+double op_seconds(const Program& program, const Op& op, const DeviceRates& rates);
+
+// How many micro-batches a step is expected to have, and their program, which may be smaller than planned.
+double expected_micro_batches(const StepCut& step);
+Program at_expected_size(Program program, const StepCut& step);
+
 // What a step takes, with as many micro-batches as are expected and its tokens spread over them: to choose
 // between plans of one experiment.
 double step_seconds(const Plan& plan, const DeviceRates& rates);

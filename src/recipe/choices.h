@@ -168,6 +168,7 @@ constexpr std::string_view name_of(OnTrouble policy) {
 constexpr std::string_view name_of(ReportTo reader) {
   return choice_name(kReportTo, reader);
 }
+// "" of what is none of the three.
 constexpr std::string_view name_of(Recompute policy) {
   return choice_name(kRecomputePolicies, policy);
 }

@@ -310,49 +310,6 @@ RecipeKey optional_lines_key(std::string_view name, std::string allowed, Field f
   return or_null(std::move(key), field);
 }
 
-// One choice for all layers, or a list with one per layer; auto, the default, is held as empty.
-template <typename Choices, typename Field>
-RecipeKey per_layer_key(std::string_view name, const Choices& choices, Field field, std::string_view help) {
-  std::string allowed =
-      fmt::format("auto, {} for all layers, or a list with one per layer", allowed_text(names_in(choices)));
-  RecipeKey key{.name = name, .allowed = std::move(allowed), .help = help};
-  key.read = [=](const YamlNode& node, Recipe& recipe) -> std::optional<BadValue> {
-    if (is_auto(node)) {
-      field(recipe).clear();
-      return std::nullopt;
-    }
-    std::vector<std::string> texts;
-    std::optional<BadValue> bad = read_text_or_list(node, texts);
-    auto policies = field(recipe);
-    policies.clear();
-    for (size_t i = 0; !bad && i < texts.size(); ++i) {
-      size_t index = 0;
-      const YamlNode& element = is_list(node) ? node.value->items[i] : node;
-      bad = read_choice(element, names_in(choices), index);
-      if (bad && is_list(node)) {
-        bad->element = i;
-      }
-      policies.push_back(choices[index].second);
-    }
-    if (!bad) {
-      field(recipe) = policies;
-    }
-    return bad;
-  };
-  key.print = [=](const Recipe& recipe) {
-    const auto& policies = field(recipe);
-    if (policies.size() <= 1) {
-      return Json(policies.empty() ? "auto" : name_of(policies.front()));
-    }
-    Json list = Json::array();
-    for (auto policy : policies) {
-      list.push_back(name_of(policy));
-    }
-    return list;
-  };
-  return key;
-}
-
 template <typename Field>
 RecipeKey size_key(std::string_view name, Field field, std::string_view help) {
   RecipeKey key{.name = name, .allowed = "a size such as 24GB or 22.3GiB, or null", .help = help};

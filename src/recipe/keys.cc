@@ -7,6 +7,7 @@
 #include "recipe/choices.h"
 #include "recipe/foreign_names.h"
 #include "recipe/key_types.h"
+#include "recipe/recompute_key.h"
 #include "recipe/scheduler_kwargs.h"
 
 namespace snug {
@@ -411,11 +412,7 @@ void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
   keys.push_back(size_key(
       "memory.limit", [](auto& recipe) -> auto& { return recipe.memory.limit_bytes; },
       "Device memory that the run may take; null for what the device has."));
-  keys.push_back(per_layer_key(
-      "memory.recompute", kRecomputePolicies, [](auto& recipe) -> auto& { return recipe.memory.recompute; },
-      "What the backward pass computes again instead of keeping it: nothing, what is cheap, or everything "
-      "but each layer's input. `auto`: what makes the fastest plan that fits, layer by layer. The result is "
-      "the same, bit for bit."));
+  keys.push_back(recompute_key());
   keys.push_back(zero_is_auto_key(
       "memory.loss_chunk_tokens", {1, kMaxTokens},
       [](auto& recipe) -> auto& { return recipe.memory.loss_chunk_tokens; },

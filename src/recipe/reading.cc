@@ -37,12 +37,12 @@ void read_key(const RecipeKey& key, const YamlNode& name, const YamlNode& value,
   if (!bad) {
     return;
   }
+  std::string element = bad->element ? fmt::format("[{}]", *bad->element) : "";
   if (!bad->remedy.empty()) {
     reading.refuse(source.at(visible(name, bad->where)),
-                   fmt::format("{} is {}: {}", key.name, describe(bad->where), bad->remedy));
+                   fmt::format("{}{} is {}: {}", key.name, element, describe(bad->where), bad->remedy));
     return;
   }
-  std::string element = bad->element ? fmt::format("[{}]", *bad->element) : "";
   std::string example = key.example.empty() ? "" : fmt::format(", e.g. {}", key.example);
   std::string hint =
       bad->did_you_mean.empty() ? "" : fmt::format("; did you mean \"{}\"?", bad->did_you_mean);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "program/layer_values.h"
 
 namespace snug {
 
@@ -161,12 +162,28 @@ struct TrainingSection {
   OnTrouble on_trouble = OnTrouble::stop;
 };
 
-enum class Recompute { none, selective, full };
+// What a layer keeps for its backward pass. The rest is computed again, and its input is kept always.
+struct Recompute {
+  LayerValues kept;
+
+  // The words of recipes. NOLINTBEGIN(readability-identifier-naming)
+  static const Recompute none;       // everything is kept
+  static const Recompute selective;  // all but what one pass over memory makes again
+  static const Recompute full;       // nothing is kept
+  // NOLINTEND(readability-identifier-naming)
+
+  bool operator==(const Recompute&) const = default;
+};
+inline constexpr Recompute Recompute::none = {kAllLayerValues};
+inline constexpr Recompute Recompute::selective = {
+    kAllLayerValues.without(LayerValue::norms).without(LayerValue::gated).without(LayerValue::dropout)};
+inline constexpr Recompute Recompute::full = {LayerValues{}};
 
 struct MemorySection {
   std::optional<int64_t> limit_bytes;  // key "limit", e.g. 24GB; absent: what the device has
-  std::vector<Recompute> recompute;    // one policy for all layers, or one per layer; empty: none
-  int64_t loss_chunk_tokens = 0;       // rows of logits held at once; 0: chosen to be small and fast
+  // One for all layers, or one per layer, where layers behind a last `none` do the same; empty: chosen.
+  std::vector<Recompute> recompute;
+  int64_t loss_chunk_tokens = 0;  // rows of logits held at once; 0: chosen to be small and fast
   // That go through the model at once, at most (of an encoder: that it reads); absent: chosen.
   std::optional<int64_t> micro_batch_tokens;
 };

@@ -29,7 +29,7 @@ std::string cell(const std::string& key, const std::string& value, const Recipe&
   }
   const std::vector<Recompute>& policies = recipe.memory.recompute;
   int64_t kept = std::count(policies.begin(), policies.end(), Recompute::none);
-  return fmt::format("in {} of {}", std::ssize(policies) - kept, policies.size());
+  return fmt::format("in {} layers", std::ssize(policies) - kept);
 }
 
 // What a cell has no room for.

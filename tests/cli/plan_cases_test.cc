@@ -40,7 +40,7 @@ TEST(PlanCases, QwenWithLoraFitsAsItIs) {
   Json plan = plan_of("parsing.yml");
   EXPECT_EQ(plan["fits"], true);
   EXPECT_LE(plan["peak_bytes"].get<int64_t>(), 25'383'256'719) << "23.64 GiB";
-  EXPECT_EQ(plan["chosen"]["memory.recompute"].size(), 28U) << "layer by layer";
+  EXPECT_TRUE(plan["chosen"]["memory.recompute"][0].contains("layers")) << "by ranges of layers";
   int64_t tokens = plan["chosen"]["memory.micro_batch_tokens"];
   EXPECT_TRUE(tokens == 2048 || tokens == 4096) << "no more than 2 sequences of 2048";
   // Where recomputation is switched off by hand, that is what is to be changed.

@@ -219,6 +219,26 @@ TEST(Recompute, PoliciesApplyByLayer) {
   EXPECT_NE(mixed.find("layers.1.qkv.again"), kNoBuffer);
 }
 
+TEST(Recompute, KeepsWhatIsNamed) {
+  Program backward = add_backward(with_lora({"all-linear"}));
+  Recompute attention_and_mlp{LayerValues{}.with(LayerValue::attention).with(LayerValue::gate_up)};
+  Program program = apply_recompute(backward, {attention_and_mlp});
+  for (const char* name : {"layers.1.attention", "layers.1.attention.lse", "layers.1.gate_up"}) {
+    EXPECT_EQ(program.buffer(program.find(name)).role, Role::kept_activations) << name;
+  }
+  for (const char* name : {"layers.1.rotated", "layers.1.attention_sum", "layers.1.gated",
+                           "layers.1.mlp_norm", "layers.1.qkv.lora_down"}) {
+    EXPECT_EQ(program.buffer(program.find(name)).role, Role::activations) << name;
+    EXPECT_NE(program.find(std::string(name) + ".again"), kNoBuffer) << name;
+  }
+  // What is kept is not made again, and nothing is made again for its sake.
+  EXPECT_EQ(count(program, OpKind::attention), 3);
+  EXPECT_EQ(program.find("layers.1.gate_up.again"), kNoBuffer);
+  Program first_alone = apply_recompute(backward, {attention_and_mlp, Recompute::none});
+  EXPECT_NE(first_alone.find("layers.0.rotated.again"), kNoBuffer);
+  EXPECT_EQ(first_alone.find("layers.2.rotated.again"), kNoBuffer) << "layers that are not named keep all";
+}
+
 TEST(Fuse, JoinsEveryAdditionWithTheNormAfterIt) {
   Program program = fuse_additions(forward_of(small_llama()));
   EXPECT_EQ(count(program, OpKind::add), 0);
@@ -281,7 +301,7 @@ TEST(KvCache, EveryAttentionReadsItsCache) {
 
 TEST(Phases, RecomputeListsMustMatchTheLayers) {
   Recipe recipe = small_recipe();
-  recipe.memory.recompute = {Recompute::full, Recompute::none};
+  recipe.memory.recompute = {Recompute::full, Recompute::full};
   try {
     compile_training(recipe, small_llama(), recipe_limits(recipe, small_llama()));
     FAIL() << "accepted";

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "backend/cpu/cpu_backend.h"
@@ -82,7 +83,7 @@ TEST_F(Choice, IsTheFastestOfAllThatFit) {
   int64_t least = std::min_element(all.begin(), all.end(), by_bytes)->peak_bytes;
   int64_t most = std::max_element(all.begin(), all.end(), by_bytes)->peak_bytes;
   double before = std::numeric_limits<double>::infinity();
-  constexpr int kBudgets = 24;
+  constexpr int kBudgets = 12;
   for (int i = 0; i <= kBudgets; ++i) {
     recipe_.memory.limit_bytes = least + (most - least) * i / kBudgets;
     FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
@@ -97,15 +98,52 @@ TEST_F(Choice, IsTheFastestOfAllThatFit) {
   EXPECT_EQ(choose_plan(recipe_, spec_, backend_).recipe.memory.recompute, std::vector{Recompute::none});
 }
 
+// What is large of all that a layer can keep, in every combination, in two layers.
+TEST_F(Choice, IsTheFastestOfAllThatLayersCanKeep) {
+  constexpr std::array kValues = {LayerValue::rotated, LayerValue::attention, LayerValue::sum,
+                                  LayerValue::gate_up, LayerValue::gated};
+  std::vector<Recompute> policies;
+  for (uint32_t bits = 0; bits < 1U << kValues.size(); ++bits) {
+    LayerValues kept;
+    for (size_t i = 0; i < kValues.size(); ++i) {
+      kept = (bits >> i & 1U) != 0 ? kept.with(kValues[i]) : kept;
+    }
+    policies.push_back({kept});
+  }
+  spec_ = small_llama(2);
+  recipe_.memory.micro_batch_tokens = 128;
+  std::vector<Known> all;
+  for (Recompute first : policies) {
+    for (Recompute second : policies) {
+      Recipe recipe = recipe_;
+      recipe.memory.recompute = {first, second};
+      all.push_back(known(recipe));
+    }
+  }
+  auto by_bytes = [](const Known& a, const Known& b) { return a.peak_bytes < b.peak_bytes; };
+  int64_t least = std::min_element(all.begin(), all.end(), by_bytes)->peak_bytes;
+  int64_t most = std::max_element(all.begin(), all.end(), by_bytes)->peak_bytes;
+  constexpr int kBudgets = 12;
+  for (int i = 0; i <= kBudgets; ++i) {
+    recipe_.memory.limit_bytes = least + (most - least) * i / kBudgets;
+    FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
+    ASSERT_TRUE(fitted.plan.fits()) << i;
+    EXPECT_LE(fitted.seconds, fastest(all, *recipe_.memory.limit_bytes) * (1 + 1e-9)) << i;
+  }
+}
+
 TEST_F(Choice, KeepsToTheBudgetToTheByte) {
   recipe_.memory.limit_bytes = int64_t{1} << 40;
   FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
+  int64_t step = (fitted.plan.peak_bytes() - smallest_plan(recipe_, spec_, backend_).peak_bytes()) / 8;
   int different = 0;
   while (fitted.plan.fits()) {
     recipe_.memory.limit_bytes = fitted.plan.peak_bytes();
     FittedRecipe exact = choose_plan(recipe_, spec_, backend_);
     EXPECT_EQ(exact.plan.peak_bytes(), fitted.plan.peak_bytes());
     recipe_.memory.limit_bytes = fitted.plan.peak_bytes() - 1;
+    EXPECT_NE(choose_plan(recipe_, spec_, backend_).plan.peak_bytes(), fitted.plan.peak_bytes());
+    recipe_.memory.limit_bytes = fitted.plan.peak_bytes() - step;
     fitted = choose_plan(recipe_, spec_, backend_);
     ++different;
   }

@@ -134,7 +134,7 @@ TEST(Plan, PlacementLossIsAtMostOnePercentOnLlamas) {
           double loss = static_cast<double>(phase.device().peak_bytes - phase.device().lower_bound_bytes);
           EXPECT_LE(loss, 0.01 * static_cast<double>(phase.device().lower_bound_bytes))
               << phase.name() << ", " << spec.all_layers() << " layers, lora " << lora << ", policy "
-              << static_cast<int>(policy);
+              << policy.kept.bits;
         }
       }
     }

@@ -178,8 +178,10 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.training.optimizer_states, OptimizerStates::bf16);
   EXPECT_EQ(recipe.training.gradient_dtype, DType::bf16);
   EXPECT_EQ(recipe.memory.limit_bytes, 23944442675);  // 22.3 * 2^30, rounded
-  EXPECT_EQ(recipe.memory.recompute,
-            (std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}));
+  // Written as entries, whose layers are followed by layers that keep everything.
+  std::vector<Recompute> three = recipe.memory.recompute;
+  three.resize(3, Recompute::none);
+  EXPECT_EQ(three, (std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full}));
   EXPECT_EQ(recipe.memory.loss_chunk_tokens, 256);
   EXPECT_EQ(recipe.memory.micro_batch_tokens, 4096);
   EXPECT_EQ(recipe.training.on_trouble, OnTrouble::warn);
@@ -285,6 +287,24 @@ TEST(Recipe, OverridesApplyInOrder) {
   EXPECT_TRUE(with({"memory.recompute=full", "memory.recompute=auto"}).memory.recompute.empty());
   EXPECT_EQ(with({"memory.loss_chunk_tokens=64", "memory.loss_chunk_tokens=auto"}).memory.loss_chunk_tokens,
             0);
+}
+
+TEST(Recipe, EntriesSayWhatLayersKeep) {
+  LayerValues some = LayerValues{}.with(LayerValue::qkv).with(LayerValue::gate_up);
+  Recipe recipe = with({"memory.recompute=[{layers: 0-2, keep: [qkv, gate_up]}, {layers: 4, keep: []}]"});
+  EXPECT_EQ(
+      recipe.memory.recompute,
+      (std::vector<Recompute>{{some}, {some}, {some}, Recompute::none, Recompute::full, Recompute::none}));
+  std::string written = yaml_value(find_recipe_key("memory.recompute")->print(recipe));
+  EXPECT_EQ(written, "[{layers: 0-2, keep: [qkv, gate_up]}, {layers: 4, keep: []}]");
+  EXPECT_EQ(with({"memory.recompute=" + written}).memory.recompute, recipe.memory.recompute);
+  // A word per layer means the same.
+  std::string words =
+      yaml_value(find_recipe_key("memory.recompute")->print(with({"memory.recompute=[full, full, none]"})));
+  EXPECT_EQ(words, "[{layers: 0-1, keep: []}]");
+  EXPECT_EQ(with({"memory.recompute=[{layers: 0, keep: []}]"}).memory.recompute,
+            (std::vector<Recompute>{Recompute::full, Recompute::none}))
+      << "the first layer alone";
 }
 
 TEST(Recipe, PatternsKeepTheirOrderAndComeBackAsWritten) {

@@ -11,6 +11,7 @@
 #include "data/batches/synthetic.h"
 #include "plan/training.h"
 #include "program/names.h"
+#include "recipe/choices.h"
 #include "support/model_rounding.h"
 #include "support/small_llama.h"
 #include "support/temporary_folder.h"
@@ -56,6 +57,18 @@ Json random_shape(Rng& rng) {
   return shape;
 }
 
+// One for all layers, or something else in each.
+std::vector<Recompute> random_policies(Rng& rng, int64_t layers) {
+  if (rng.below(2) == 0) {
+    return {kRecomputePolicies[rng.below(kRecomputePolicies.size())].second};
+  }
+  std::vector<Recompute> policies(static_cast<size_t>(layers));
+  for (Recompute& policy : policies) {
+    policy.kept.bits = static_cast<uint32_t>(rng.below(kAllLayerValues.bits + 1));
+  }
+  return policies;
+}
+
 Recipe random_recipe(Rng& rng, const std::filesystem::path& folder) {
   Recipe recipe = small_recipe();
   recipe.model.path = folder.string();
@@ -63,15 +76,28 @@ Recipe random_recipe(Rng& rng, const std::filesystem::path& folder) {
   recipe.model.dtype = rng.below(2) == 0 ? DType::f32 : DType::bf16;
   recipe.data.max_length = 3 + static_cast<int64_t>(rng.below(20));
   recipe.training.per_device_train_batch_size = 1 + static_cast<int64_t>(rng.below(3));
-  recipe.training.gradient_accumulation_steps = 1 + static_cast<int64_t>(rng.below(3));
+  int64_t micro_batches = 1 + static_cast<int64_t>(rng.below(3));
+  if (rng.below(2) == 0) {
+    recipe.training.gradient_accumulation_steps = micro_batches;
+  } else {
+    recipe.training.gradient_accumulation_steps.reset();
+    recipe.training.effective_batch_size = *recipe.training.per_device_train_batch_size * micro_batches;
+  }
   recipe.training.per_device_eval_batch_size = 1 + static_cast<int64_t>(rng.below(3));
   recipe.training.optimizer_states = static_cast<OptimizerStates>(rng.below(3));
-  recipe.memory.recompute = {static_cast<Recompute>(rng.below(3))};
+  recipe.memory.recompute = random_policies(rng, locate_model(folder.string()).spec.all_layers());
   if (rng.below(2) == 0) {
     recipe.lora = LoraSection{.r = 1 + static_cast<int64_t>(rng.below(6)), .lora_dropout = 0.1};
     recipe.model.quantization = static_cast<Quantization>(rng.below(5));
   }
   recipe.training.eval_max_new_tokens = static_cast<int64_t>(rng.below(4));
+  bool may_be_adafactor = recipe.training.optimizer_states != OptimizerStates::eight_bits;
+  if (may_be_adafactor && rng.below(2) == 0) {
+    recipe.training.optim = Optimizer::adafactor;
+  }
+  if (!recipe.lora && recipe.model.dtype == DType::bf16 && rng.below(2) == 0) {
+    recipe.training.gradient_dtype = DType::bf16;
+  }
   return recipe;
 }
 
@@ -107,9 +133,9 @@ void run_all_phases(FixtureOn<WatchedBackend>& fixture, const std::filesystem::p
   }
 }
 
-TEST(Memory, PlannedIsAllocatedIsWrittenInEveryPhase) {
-  Rng rng(2024);
-  for (int round = 0; round < 25; ++round) {
+void expect_planned_is_used(uint64_t seed, int rounds) {
+  Rng rng(seed);
+  for (int round = 0; round < rounds; ++round) {
     TemporaryFolder folder;
     write_config(folder.path(), random_shape(rng));
     FixtureOn<WatchedBackend> fixture(random_recipe(rng, folder.path()), {});
@@ -122,6 +148,14 @@ TEST(Memory, PlannedIsAllocatedIsWrittenInEveryPhase) {
     EXPECT_EQ(differences_from(fixture.plan, fixture.backend.written()), std::vector<std::string>())
         << "round " << round;
   }
+}
+
+TEST(Memory, PlannedIsAllocatedIsWrittenInEveryPhase) {
+  expect_planned_is_used(2024, 25);
+}
+
+TEST(Memory, SlowPlannedIsUsedOfThreeHundredRecipes) {
+  expect_planned_is_used(1, 300);
 }
 
 TEST(Memory, GenerationWritesWhatItPlanned) {
@@ -170,6 +204,14 @@ Recipe equality_recipe(const std::filesystem::path& folder, bool lora, DType dty
   return recipe;
 }
 
+Recompute keeping(std::initializer_list<LayerValue> values) {
+  Recompute policy;
+  for (LayerValue value : values) {
+    policy.kept = policy.kept.with(value);
+  }
+  return policy;
+}
+
 TEST(Memory, RecomputationChangesNoBit) {
   TemporaryFolder folder;
   write_config(folder.path());
@@ -185,7 +227,10 @@ TEST(Memory, RecomputationChangesNoBit) {
       EXPECT_NE(kept.front(), kept.back());
       for (const std::vector<Recompute>& policies :
            {std::vector{Recompute::selective}, std::vector{Recompute::full},
-            std::vector{Recompute::full, Recompute::none, Recompute::selective}}) {
+            std::vector{Recompute::full, Recompute::none, Recompute::selective},
+            std::vector{keeping({LayerValue::qkv, LayerValue::gate_up})},
+            std::vector{keeping({LayerValue::attention}), keeping({LayerValue::sum, LayerValue::lora}),
+                        keeping({LayerValue::rotated, LayerValue::gated, LayerValue::dropout})}}) {
         recipe.memory.recompute = policies;
         EXPECT_EQ(losses_with(recipe, steps), kept);
       }

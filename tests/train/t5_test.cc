@@ -95,7 +95,11 @@ TEST(EncoderDecoder, RecomputationChangesNoBit) {
     for (const std::vector<Recompute>& policies :
          {std::vector{Recompute::selective}, std::vector{Recompute::full},
           // One a layer: two of the encoder, two of the decoder.
-          std::vector{Recompute::full, Recompute::none, Recompute::selective, Recompute::full}}) {
+          std::vector{Recompute::full, Recompute::none, Recompute::selective, Recompute::full},
+          std::vector{Recompute{LayerValues{}.with(LayerValue::attention).with(LayerValue::gate_up)}},
+          std::vector{Recompute{LayerValues{}.with(LayerValue::sum)}, Recompute::none,
+                      Recompute{LayerValues{}.with(LayerValue::qkv).with(LayerValue::dropout)},
+                      Recompute::none}}) {
       recipe.memory.recompute = policies;
       EXPECT_EQ(losses(recipe, 4), kept);
     }
