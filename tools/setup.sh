@@ -49,6 +49,7 @@ need_build() {
   need libzstd-dev "unpacks compressed data files" has_module libzstd
   need libsimdjson-dev "reads rows of JSON data" has_module simdjson
   need libcpp-httplib-dev "serves the page of snug watch" has_module cpp-httplib
+  need libcurl4-openssl-dev "tells webhooks of a run" has_module libcurl
   need libxxhash-dev "tells whether data has changed" has_module libxxhash
 }
 

@@ -59,7 +59,7 @@ ReportedData report_data(const DataArguments& arguments, const Recipe& recipe) {
   DataReport report{
       .recipe = recipe,
       .data = data,
-      .limits = DataLimits(largest, data.train, data.evaluated())(largest),
+      .limits = DataLimits(largest, data.train, data.read_in_evaluations())(largest),
       .total_steps = BatchSequence(data.train, training_batches(recipe, data.train)).total_steps(),
       .examples = pick_examples(data.train, *tokenizer, arguments.examples)};
   return {.text = arguments.json ? "" : data_report(report, Style::for_stdout()),

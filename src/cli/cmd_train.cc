@@ -30,6 +30,7 @@
 #include "report/plan_report.h"
 #include "report/progress.h"
 #include "report/run_log.h"
+#include "report/webhooks.h"
 #include "train/checkpoint.h"
 #include "train/other_split.h"
 #include "train/run_files.h"
@@ -80,6 +81,7 @@ int train_command(const TrainArguments& given) {
     return train_stages(given, std::move(recipes));
   }
   Recipe& recipe = recipes.front();
+  std::vector<std::string> webhook_urls = read_webhook_urls(recipe.logging);
   std::optional<ResumePoint> start = find_start(given, recipe);
   LocatedModel model = locate_model_files(recipe.model.path);
   const ModelSpec& spec = model.spec;
@@ -109,7 +111,7 @@ int train_command(const TrainArguments& given) {
     return read_train_inputs(recipe, model, [&](const DataProgress& now) { progress.show(now); });
   }();
   inputs.resume = std::move(start);
-  DataLimits limits(recipe, inputs.data.train, inputs.data.evaluated());
+  DataLimits limits(recipe, inputs.data.train, inputs.data.read_in_evaluations());
   const Recipe asked = recipe;
   FittedRecipe fitted = choose_plan(asked, spec, backend, limits);
   const Plan& plan = fitted.plan;
@@ -144,6 +146,8 @@ int train_command(const TrainArguments& given) {
   RunEvents events(stop_requested);
   events.listen(progress);
   events.listen(log);
+  Webhooks webhooks(recipe, webhook_urls, events);
+  events.listen(webhooks);
   TrainSummary summary = train(inputs, plan, backend, events, folder);
   say(json ? read_text_file(folder.file(kSummaryFile)) : progress.finished(summary, recipe.output_dir));
   if (summary.interrupted && !json && !summary.checkpoint.empty()) {

@@ -30,14 +30,14 @@ std::vector<LimitsOf> limits_of_data(const std::vector<Recipe>& stages, bool wit
   }
   if (stages.front().stage.name.empty()) {
     RunData data = read_data(stages.front());
-    return {DataLimits(stages.front(), data.train, data.evaluated())};
+    return {DataLimits(stages.front(), data.train, data.read_in_evaluations())};
   }
   LocatedModel model = locate_model_files(stages.front().model.path);
   DataProgressLine progress;
   std::vector<RunData> all =
       read_stage_data(stages, model, [&](const DataProgress& now) { progress.show(now); });
   for (size_t i = 0; i < stages.size(); ++i) {
-    limits[i] = DataLimits(stages[i], all[i].train, all[i].evaluated());
+    limits[i] = DataLimits(stages[i], all[i].train, all[i].read_in_evaluations());
   }
   return limits;
 }

@@ -24,6 +24,7 @@
 #include "report/progress.h"
 #include "report/run_log.h"
 #include "report/stages_report.h"
+#include "report/webhooks.h"
 #include "train/run_files.h"
 #include "train/staged_run.h"
 
@@ -33,7 +34,7 @@ namespace {
 std::vector<LimitsOf> limits_of_data(const StagedRun& run) {
   std::vector<LimitsOf> limits;
   for (size_t i = 0; i < run.size(); ++i) {
-    limits.emplace_back(DataLimits(run.recipe(i), run.data(i).train, run.data(i).evaluated()));
+    limits.emplace_back(DataLimits(run.recipe(i), run.data(i).train, run.data(i).read_in_evaluations()));
   }
   return limits;
 }
@@ -65,6 +66,8 @@ bool train_one(const TrainArguments& given, StagedRun& run, size_t stage, Backen
   RunEvents events(stop_requested);
   events.listen(progress);
   events.listen(log);
+  Webhooks webhooks(recipe, read_webhook_urls(recipe.logging), events);
+  events.listen(webhooks);
   TrainSummary summary = run.train(stage, backend, events);
   if (!given.json) {
     say(progress.finished(summary, run.folder(stage).string()));
@@ -75,6 +78,9 @@ bool train_one(const TrainArguments& given, StagedRun& run, size_t stage, Backen
 }  // namespace
 
 int train_stages(const TrainArguments& given, std::vector<Recipe> stages) {
+  for (const Recipe& stage : stages) {
+    read_webhook_urls(stage.logging);  // what is wrong with them is said now, and not hours later
+  }
   LocatedModel model = locate_model_files(stages.front().model.path);
   if (std::optional<int> ended = wait_to_open(given)) {
     return *ended;

@@ -23,6 +23,7 @@
 #include "program/code_layout.h"
 #include "program/names.h"
 #include "recipe/choices.h"
+#include "recipe/eval_metric.h"
 
 namespace snug {
 namespace {
@@ -302,7 +303,7 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
 
 std::vector<Program> compile_answers(const Recipe& recipe, const ModelSpec& spec,
                                      const BatchLimits& longest) {
-  int64_t new_tokens = recipe.training.eval_max_new_tokens;
+  int64_t new_tokens = most_new_tokens(recipe.training);
   int64_t positions = std::max(spec.max_positions, recipe.model.max_positions.value_or(0));
   // Behind an encoder the decoder begins with one token, and counts no positions.
   int64_t prompt = spec.has_encoder() ? 1 : longest.tokens;

@@ -12,6 +12,7 @@
 #include "data/batches/epoch.h"
 #include "data/questions.h"
 #include "data/tokens/store.h"
+#include "recipe/eval_metric.h"
 
 namespace snug {
 namespace {
@@ -94,6 +95,14 @@ std::vector<const Dataset*> RunData::evaluated() const {
   return all;
 }
 
+std::vector<const Dataset*> RunData::read_in_evaluations() const {
+  std::vector<const Dataset*> all = evaluated();
+  if (sample_prompts) {
+    all.push_back(&*sample_prompts);
+  }
+  return all;
+}
+
 bool has_bad_rows(const RunData& data) {
   return has_bad_rows(data.train) || (data.eval && has_bad_rows(*data.eval));
 }
@@ -152,6 +161,11 @@ RunData load_run_data(const Recipe& recipe, const DataModel& model, const DataOb
   }
   if (run.eval && recipe.training.eval_max_new_tokens > 0) {
     check_questions(*run.eval, recipe);
+  }
+  if (has_validation_prompts(recipe.training)) {
+    run.samples = load_samples(recipe, model, store.tokenizer(),
+                               run.train.parts().front().table->facts().chat_template);
+    run.sample_prompts = prompts_of(run.samples);
   }
   return run;
 }

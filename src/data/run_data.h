@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/samples.h"
 #include "data/tokens/tokenize_files.h"
 #include "recipe/recipe.h"
 
@@ -32,8 +33,13 @@ struct RunData {
   std::vector<EvalSet> eval_sets = {};  // the same by name, where there are names
   std::vector<EvalSet> earlier = {};    // those of stages before, to see what is forgotten
 
+  std::vector<SamplePrompt> samples = {};      // to be answered where it is evaluated
+  std::optional<Dataset> sample_prompts = {};  // what is read of these
+
   // All that is evaluated with.
   std::vector<const Dataset*> evaluated() const;
+  // And all that is read then: what an evaluation is planned for.
+  std::vector<const Dataset*> read_in_evaluations() const;
 };
 
 bool has_bad_rows(const RunData& data);

@@ -6,6 +6,7 @@
 #include "compile/phases.h"
 #include "plan/saving.h"
 #include "program/names.h"
+#include "recipe/eval_metric.h"
 
 namespace snug {
 namespace {
@@ -52,7 +53,7 @@ Plan plan_all_phases(const Recipe& recipe, const ModelSpec& spec, const Device& 
   } else if (evaluates) {
     plan.evaluated_sequences = recipe.training.per_device_eval_batch_size;
   }
-  if (evaluates && recipe.training.eval_max_new_tokens > 0) {
+  if (evaluates && most_new_tokens(recipe.training) > 0) {
     BatchLimits longest = evaluated_batch(recipe, 1, limits_of);
     for (PhasePlan& phase : plan_phases(plan, compile_answers(recipe, spec, longest), device)) {
       insert_phase(plan, std::move(phase), kSavePhase);

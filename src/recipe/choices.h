@@ -21,6 +21,21 @@ inline constexpr std::array<Choice<Quantization>, 5> kQuantizations = {{
     {"int8", Quantization::int8},
 }};
 
+inline constexpr std::array<Choice<WebhookKind>, 3> kWebhookKinds = {{
+    {"discord", WebhookKind::discord},
+    {"slack", WebhookKind::slack},
+    {"json", WebhookKind::json},
+}};
+
+inline constexpr std::array<Choice<WebhookEvent>, 6> kWebhookEvents = {{
+    {"start", WebhookEvent::start},
+    {"progress", WebhookEvent::progress},
+    {"best", WebhookEvent::best},
+    {"trouble", WebhookEvent::trouble},
+    {"end", WebhookEvent::end},
+    {"failure", WebhookEvent::failure},
+}};
+
 inline constexpr std::array<Choice<LoraBias>, 3> kLoraBiases = {{
     {"none", LoraBias::none},
     {"all", LoraBias::all},
@@ -167,6 +182,12 @@ constexpr std::string_view name_of(OnTrouble policy) {
 }
 constexpr std::string_view name_of(ReportTo reader) {
   return choice_name(kReportTo, reader);
+}
+constexpr std::string_view name_of(WebhookKind kind) {
+  return choice_name(kWebhookKinds, kind);
+}
+constexpr std::string_view name_of(WebhookEvent event) {
+  return choice_name(kWebhookEvents, event);
 }
 // "" of what is none of the three.
 constexpr std::string_view name_of(Recompute policy) {

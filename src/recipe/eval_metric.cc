@@ -49,6 +49,15 @@ bool greater_is_better(const TrainingSection& training) {
   return training.greater_is_better.value_or(best_metric(training).measure != EvalMeasure::loss);
 }
 
+bool has_validation_prompts(const TrainingSection& training) {
+  return !training.validation_prompts.empty() || !training.validation_prompts_file.empty();
+}
+
+int64_t most_new_tokens(const TrainingSection& training) {
+  int64_t for_people = has_validation_prompts(training) ? training.validation_max_new_tokens : 0;
+  return std::max(training.eval_max_new_tokens, for_people);
+}
+
 std::string find_metric_problem(const Recipe& recipe) {
   const std::string& asked = recipe.training.metric_for_best_model;
   const std::vector<std::string>& sets = recipe.data.eval_sets;

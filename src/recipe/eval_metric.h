@@ -20,6 +20,11 @@ EvalMetric best_metric(const TrainingSection& training);
 // The recipe's word on it, else as the metric is made.
 bool greater_is_better(const TrainingSection& training);
 
+// The most that an evaluation generates behind one prompt, for a row's answer or for people to read; 0:
+// nothing.
+int64_t most_new_tokens(const TrainingSection& training);
+bool has_validation_prompts(const TrainingSection& training);
+
 // Why metric_for_best_model is none of this recipe's, or "".
 std::string find_metric_problem(const Recipe& recipe);
 

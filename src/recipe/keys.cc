@@ -9,6 +9,8 @@
 #include "recipe/key_types.h"
 #include "recipe/recompute_key.h"
 #include "recipe/scheduler_kwargs.h"
+#include "recipe/validation_prompts_key.h"
+#include "recipe/webhooks_key.h"
 
 namespace snug {
 namespace {
@@ -268,6 +270,15 @@ void add_evaluation_and_saving(std::vector<RecipeKey>& keys) {
       "training.eval_generated_rows", {1, kMaxSteps},
       [](auto& recipe) -> auto& { return recipe.training.eval_generated_rows; },
       "For how many rows of each set, from its start, answers are generated."));
+  keys.push_back(validation_prompts_key());
+  keys.push_back(integer_key(
+      "training.validation_max_new_tokens", {1, kMaxTokens},
+      [](auto& recipe) -> auto& { return recipe.training.validation_max_new_tokens; },
+      "Tokens that an answer to one of validation_prompts may have."));
+  keys.push_back(number_key(
+      "training.validation_temperature", kAtLeastZero,
+      [](auto& recipe) -> auto& { return recipe.training.validation_temperature; }, "0.7",
+      "0: greedily, the likeliest token each time. Above it tokens are drawn, by training.seed."));
   keys.push_back(choice_key(
       "training.save_strategy", kSaveStrategies,
       [](auto& recipe) -> auto& { return recipe.training.save_strategy; },
@@ -432,6 +443,11 @@ void add_memory_logging_and_output(std::vector<RecipeKey>& keys) {
   keys.push_back(choice_key(
       "logging.report_to", kReportTo, [](auto& recipe) -> auto& { return recipe.logging.report_to; },
       "Who shall read the curves beside metrics.jsonl: `tensorboard` writes event files to output_dir."));
+  keys.push_back(webhooks_key());
+  keys.push_back(number_key(
+      "logging.webhook_minutes", kAtLeastZero,
+      [](auto& recipe) -> auto& { return recipe.logging.webhook_minutes; }, "60",
+      "Minutes between messages of how far the run is; 0: one for each step that is logged."));
   keys.push_back(extends_key());
   keys.push_back(stages_key());
   keys.push_back(path_key(

@@ -22,6 +22,7 @@ struct BadValue {
   std::optional<size_t> element;  // of a list
   std::string did_you_mean;       // "" for nothing near
   std::string remedy = {};        // what to write, for what other tools know; in place of what is expected
+  bool is_secret = false;         // what stands there is not repeated
 };
 
 struct RecipeKey {

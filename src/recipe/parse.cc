@@ -44,6 +44,14 @@ void resolve_paths(const std::filesystem::path& recipe_folder, Recipe& recipe) {
   for (std::string& file : recipe.data.eval_file) {
     resolve(file);
   }
+  if (!recipe.training.validation_prompts_file.empty()) {
+    resolve(recipe.training.validation_prompts_file);
+  }
+  for (Webhook& webhook : recipe.logging.webhooks) {
+    if (!webhook.url_file.empty()) {
+      resolve(webhook.url_file);
+    }
+  }
   if (!recipe.data.cache_dir.empty()) {
     resolve(recipe.data.cache_dir);
   }

@@ -40,7 +40,10 @@ void read_key(const RecipeKey& key, const YamlNode& name, const YamlNode& value,
   std::string element = bad->element ? fmt::format("[{}]", *bad->element) : "";
   if (!bad->remedy.empty()) {
     reading.refuse(source.at(visible(name, bad->where)),
-                   fmt::format("{}{} is {}: {}", key.name, element, describe(bad->where), bad->remedy));
+                   fmt::format("{}{} {}: {}", key.name, element,
+                               bad->is_secret ? "has a value that is not repeated here"
+                                              : fmt::format("is {}", describe(bad->where)),
+                               bad->remedy));
     return;
   }
   std::string example = key.example.empty() ? "" : fmt::format(", e.g. {}", key.example);
@@ -140,7 +143,9 @@ void read_entries(const YamlNode& map, const YamlSource& source, const ReadEntry
 
 YamlSource source_of(const Override& one) {
   constexpr size_t kMaxShownBytes = 80;
-  return {.name = fmt::format("--set {}", printable(one.text, kMaxShownBytes)), .has_lines = false};
+  // A URL may be a secret (recipe/webhooks_key.h), and messages end up in logs.
+  std::string shown = one.text.find("://") == std::string::npos ? one.text : one.key + "=...";
+  return {.name = fmt::format("--set {}", printable(shown, kMaxShownBytes)), .has_lines = false};
 }
 
 void apply_override(const Override& one, Reading& reading) {
@@ -219,6 +224,9 @@ void check_together(const YamlSource& source, Reading& reading) {
       training.eval_max_new_tokens > 0 && !evaluates,
       "training.eval_max_new_tokens is set, but there is nothing to evaluate with: write data.eval_file or "
       "data.eval_split");
+  refuse(has_validation_prompts(training) && !evaluates,
+         "training.validation_prompts are answered at every evaluation, but there is nothing to evaluate "
+         "with: write data.eval_file or data.eval_split");
   refuse(training.early_stopping_patience > 0 && !evaluates,
          "training.early_stopping_patience is set, but there is nothing to evaluate with: write "
          "data.eval_file or data.eval_split");

@@ -124,6 +124,23 @@ enum class OptimizerStates {
 // What becomes of a run of which the rest is worth nothing (train/run_watch.h).
 enum class OnTrouble { stop, warn };
 
+// What the model is asked at every evaluation, for people to read.
+inline constexpr size_t kMostValidationPrompts = 256;
+inline constexpr size_t kMostPromptMessages = 256;
+struct PromptMessage {
+  std::string role;
+  std::string content;
+
+  bool operator==(const PromptMessage&) const = default;
+};
+struct ValidationPrompt {
+  std::string prompt = {};                   // or
+  std::vector<PromptMessage> messages = {};  // a conversation; the last one's answer is asked for
+  std::string reference = {};                // what is wished for; "" if nobody says
+
+  bool operator==(const ValidationPrompt&) const = default;
+};
+
 struct TrainingSection {
   double num_train_epochs = 3;
   int64_t max_steps = -1;  // more than 0 overrides num_train_epochs
@@ -148,6 +165,10 @@ struct TrainingSection {
   int64_t eval_steps = 0;            // 0: evaluate at the end only
   int64_t eval_max_new_tokens = 0;   // of an answer that an evaluation generates; 0: it generates none
   int64_t eval_generated_rows = 64;  // of each set, from its start
+  std::vector<ValidationPrompt> validation_prompts;
+  std::string validation_prompts_file;     // or a file that has them
+  int64_t validation_max_new_tokens = 64;  // of what they are answered with
+  double validation_temperature = 0;       // 0: greedily
   SaveStrategy save_strategy = SaveStrategy::steps;
   int64_t save_steps = 500;
   double save_minutes = 30;
@@ -191,9 +212,26 @@ struct MemorySection {
 // For whom a run writes its curves, beside metrics.jsonl.
 enum class ReportTo { none, tensorboard };
 
+// Where a message about a run goes, and of what.
+enum class WebhookKind { discord, slack, json };
+enum class WebhookEvent { start, progress, best, trouble, end, failure };
+
+// The URL is a secret, so it stands where one of the two says, and is in no recipe.
+struct Webhook {
+  WebhookKind kind = WebhookKind::json;
+  std::string url_env = {};   // an environment variable
+  std::string url_file = {};  // relative to the recipe's folder
+  std::vector<WebhookEvent> events = {WebhookEvent::start,   WebhookEvent::progress, WebhookEvent::best,
+                                      WebhookEvent::trouble, WebhookEvent::end,      WebhookEvent::failure};
+
+  bool operator==(const Webhook&) const = default;
+};
+
 struct LoggingSection {
   int64_t logging_steps = 10;
   ReportTo report_to = ReportTo::tensorboard;
+  std::vector<Webhook> webhooks;
+  double webhook_minutes = 60;  // between messages of progress
 };
 
 // What a stage begins with: the recipe's own start, or what the stage before it made.

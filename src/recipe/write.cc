@@ -44,6 +44,10 @@ Recipe with_absolute_paths(Recipe recipe) {
   for (std::string& file : recipe.data.eval_file) {
     file = absolute_path(file);
   }
+  recipe.training.validation_prompts_file = absolute_path(recipe.training.validation_prompts_file);
+  for (Webhook& webhook : recipe.logging.webhooks) {
+    webhook.url_file = absolute_path(webhook.url_file);
+  }
   recipe.data.cache_dir = absolute_path(recipe.data.cache_dir);
   recipe.output_dir = absolute_path(recipe.output_dir);
   if (recipe.lora) {

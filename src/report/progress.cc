@@ -24,6 +24,8 @@ constexpr int kCurveRows = 8;
 constexpr size_t kColumnsForAWideBar = 100;
 constexpr int kNarrowBar = 10;
 constexpr size_t kSparkCharacters = 12;
+constexpr int64_t kSamplesShown = 3;
+constexpr size_t kSampleBytes = 100;
 constexpr double kWorthTelling = 0.01;  // of the time
 
 }  // namespace
@@ -79,8 +81,7 @@ void TrainProgress::add_live_parts(const StepMetrics& metrics, std::vector<LineP
 }
 
 std::vector<LinePart> TrainProgress::step_parts(const StepMetrics& metrics, size_t columns) const {
-  double left =
-      seconds_ / static_cast<double>(metrics.step) * static_cast<double>(metrics.total_steps - metrics.step);
+  double left = speed_.seconds_for(metrics.total_steps - metrics.step);
   int bar = columns < kColumnsForAWideBar ? kNarrowBar : kBarCharacters;
   std::vector<LinePart> parts = {
       {style_.accent(progress_bar(metrics.step, metrics.total_steps, bar)), 4},
@@ -99,7 +100,7 @@ std::vector<LinePart> TrainProgress::step_parts(const StepMetrics& metrics, size
 void TrainProgress::on_step(const StepMetrics& metrics) {
   seconds_ += metrics.seconds;
   data_seconds_ += metrics.data_seconds;
-  speed_.add(static_cast<double>(metrics.tokens) / std::max(metrics.seconds, 1e-9));
+  speed_.add(metrics.tokens, metrics.seconds);
   last_ = {static_cast<double>(metrics.step), metrics.loss};
   bool is_logged =
       metrics.step == 1 || metrics.step == metrics.total_steps || metrics.step % logging_steps_ == 0;
@@ -133,6 +134,12 @@ void TrainProgress::on_evaluation(const EvaluationMetrics& metrics) {
   constexpr std::string_view kWord = "evaluation";
   std::string text = fmt::format("  {}{}", style_.bold(kWord), evaluation_text(metrics).substr(kWord.size()));
   say(fit_lines(text + "\n", Style::for_stdout()));
+}
+
+void TrainProgress::on_sample(const Sample& sample) {
+  if (!quiet_ && sample.number <= kSamplesShown) {
+    say(fit_lines(fmt::format("  {}\n", sample_text(sample, kSampleBytes)), Style::for_stdout()));
+  }
 }
 
 std::string TrainProgress::finished(const TrainSummary& summary, const std::string& output_dir) const {

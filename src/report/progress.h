@@ -26,6 +26,7 @@ class TrainProgress : public RunListener {
   void on_progress(const WorkProgress& progress) override;
   void on_step(const StepMetrics& metrics) override;
   void on_evaluation(const EvaluationMetrics& metrics) override;
+  void on_sample(const Sample& sample) override;
   void on_warning(const std::string& text) override;
 
   // Loss curve and totals, once the run is over; the speed beside what was expected, if that is known.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <vector>
 
@@ -12,9 +13,10 @@ namespace snug {
 // and graphs recorded, fall out of it, and a step that was held up does not move it.
 class RecentSpeed {
  public:
-  void add(double tokens_per_second) {
+  void add(int64_t tokens, double seconds) {
     ++steps_;
-    speeds_.push_back(tokens_per_second);
+    seconds_ += seconds;
+    speeds_.push_back(static_cast<double>(tokens) / std::max(seconds, 1e-9));
     if (speeds_.size() > kMostSteps) {
       speeds_.pop_front();
     }
@@ -32,9 +34,15 @@ class RecentSpeed {
     return *middle;
   }
 
+  // That so many further steps take, if they are as those so far.
+  double seconds_for(int64_t steps) const {
+    return steps_ == 0 ? 0 : seconds_ / static_cast<double>(steps_) * static_cast<double>(steps);
+  }
+
  private:
   static constexpr size_t kMostSteps = 100;
   size_t steps_ = 0;
+  double seconds_ = 0;
   std::deque<double> speeds_;  // the last kMostSteps of them
 };
 

@@ -51,6 +51,11 @@ void RunLog::on_evaluation(const EvaluationMetrics& metrics) {
   write(evaluation_text(metrics));
 }
 
+void RunLog::on_sample(const Sample& sample) {
+  constexpr size_t kMostBytes = 2000;
+  write(sample_text(sample, kMostBytes));
+}
+
 void RunLog::on_trouble(const Trouble& trouble) {
   write(fmt::format("trouble ({}): {}", trouble.name, trouble.text()));
 }

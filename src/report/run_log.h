@@ -21,10 +21,12 @@ class RunLog : public RunListener {
   void on_stage(const std::string& text) override { write(text); }
   void on_step(const StepMetrics& metrics) override;
   void on_evaluation(const EvaluationMetrics& metrics) override;
+  void on_sample(const Sample& sample) override;
   void on_card(const CardHealth& health) override { card_ = health; }
   void on_warning(const std::string& text) override { write("warning: " + text); }
   void on_trouble(const Trouble& trouble) override;
   void on_end(const TrainSummary& summary) override;
+  void on_failure(const std::string& text) override { write("failed: " + text); }
 
  private:
   // Each line of the text behind the time.

@@ -35,6 +35,15 @@ std::string evaluation_text(const EvaluationMetrics& metrics) {
   return text;
 }
 
+std::string sample_text(const Sample& sample, size_t max_bytes) {
+  std::string text = fmt::format("sample {}: {} → {}", sample.number, in_quotes(sample.prompt, max_bytes),
+                                 in_quotes(sample.text, max_bytes));
+  if (!sample.reference.empty()) {
+    text += fmt::format(", wished for: {}", in_quotes(sample.reference, max_bytes));
+  }
+  return text;
+}
+
 std::string card_text(const CardHealth& card) {
   std::string text = card.celsius ? fmt::format("{} °C", *card.celsius) : "";
   auto add = [&](const std::string& more) { text += (text.empty() ? "" : " ") + more; };
@@ -42,7 +51,7 @@ std::string card_text(const CardHealth& card) {
     add(fmt::format("{:.0f} W", *card.watts));
   }
   if (card.is_slowed_by_heat || card.is_slowed_by_power_brake) {
-    add("throttled");
+    add(card.is_slowed_by_heat ? "throttled by heat" : "throttled by its power supply");
   }
   return text;
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backend/device.h"
-#include "train/run_progress.h"
+#include "train/run_events.h"
 
 namespace snug {
 
@@ -12,7 +12,9 @@ namespace snug {
 std::string evaluation_text(const EvaluationMetrics& metrics);
 // ", 56.7% right, 3 of 8 answers exact"
 std::string right_text(const EvaluationMetrics& metrics);
-// "72 °C 310 W throttled"; "" if nothing is known.
+// sample 1: "Log: fox" → "a fox", wished for: "the fox", each text cut to so many bytes.
+std::string sample_text(const Sample& sample, size_t max_bytes);
+// "72 °C 310 W throttled by heat"; "" if nothing is known.
 std::string card_text(const CardHealth& card);
 
 }  // namespace snug

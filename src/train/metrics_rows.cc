@@ -44,4 +44,23 @@ Json evaluation_row(const EvaluationMetrics& metrics) {
   return json;
 }
 
+void add_card(const CardHealth& card, Json& row) {
+  if (card.celsius) {
+    row["card_celsius"] = *card.celsius;
+  }
+  if (card.watts) {
+    row["card_watts"] = *card.watts;
+  }
+  row["card_slowed_down"] = card.is_slowed_by_heat || card.is_slowed_by_power_brake ? 1 : 0;
+}
+
+Json sample_row(const Sample& sample) {
+  Json json = {{"step", sample.step}, {"sample", sample.number}, {"prompt", sample.prompt}};
+  if (!sample.reference.empty()) {
+    json["reference"] = sample.reference;
+  }
+  json["text"] = sample.text;
+  return json;
+}
+
 }  // namespace snug

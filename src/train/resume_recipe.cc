@@ -17,7 +17,7 @@ namespace {
 
 // What a run does beside its steps, and where its files are: what they hold is compared by fingerprints. More
 // steps or epochs may be added, and a run that is cut shorter ends earlier.
-constexpr std::array<std::string_view, 24> kFree = {
+constexpr std::array<std::string_view, 29> kFree = {
     "output_dir",
     "model.path",
     "data.train_file",
@@ -28,6 +28,9 @@ constexpr std::array<std::string_view, 24> kFree = {
     "training.eval_steps",
     "training.eval_max_new_tokens",
     "training.eval_generated_rows",
+    "training.validation_prompts",
+    "training.validation_max_new_tokens",
+    "training.validation_temperature",
     "training.per_device_eval_batch_size",
     "training.save_strategy",
     "training.save_steps",
@@ -42,6 +45,8 @@ constexpr std::array<std::string_view, 24> kFree = {
     "memory.limit",
     "logging.logging_steps",
     "logging.report_to",
+    "logging.webhooks",
+    "logging.webhook_minutes",
 };
 // Those that change the result by rounding: the checkpoint's are taken.
 constexpr std::array<std::string_view, 6> kTaken = {

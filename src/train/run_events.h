@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,12 +25,24 @@ struct WorkProgress {
   int64_t total = 0;
 };
 
+// What the model wrote behind one of training.validation_prompts.
+struct Sample {
+  int64_t step = 0;
+  int64_t number = 0;  // of the prompt, from 1
+  std::string prompt;
+  std::string reference;  // "" for none
+  std::string text;
+};
+
 // What a run begins with; it is told when its folder is its own.
 struct RunBeginning {
   std::filesystem::path folder;
   bool goes_on = false;  // with an earlier part's files
   int64_t planned_bytes = 0;
   int64_t allocated_bytes = 0;
+  int64_t total_steps = 0;
+  int64_t steps_done = 0;                             // by an earlier part
+  std::optional<BestEvaluation> best = std::nullopt;  // of that one
 };
 
 // Called on the training thread, which waits meanwhile; what it does not override it does not hear.
@@ -40,6 +54,9 @@ class RunListener {
   virtual void on_progress(const WorkProgress& /*progress*/) {}
   virtual void on_step(const StepMetrics& /*metrics*/) {}  // each one
   virtual void on_evaluation(const EvaluationMetrics& /*metrics*/) {}
+  virtual void on_sample(const Sample& /*sample*/) {}  // of the evaluation that was just told
+  // Of an evaluation that was just told: better than all before it.
+  virtual void on_best(const BestEvaluation& /*best*/) {}
   // A line of metrics.jsonl, with its time: of each step that is logged and of each evaluation, before these
   // are told.
   virtual void on_row(const Json& /*row*/) {}
@@ -48,6 +65,8 @@ class RunListener {
   // What the watch over the run has found; a warning for those who do not tell the two apart.
   virtual void on_trouble(const Trouble& trouble) { on_warning(trouble.text()); }
   virtual void on_end(const TrainSummary& /*summary*/) {}  // last, also of a run that was stopped
+  // Last of a run that ends by an error: its text. The run has let go of what was its own by then.
+  virtual void on_failure(const std::string& /*text*/) {}
 };
 
 class RunEvents {
@@ -67,9 +86,21 @@ class RunEvents {
   void progress(const WorkProgress& progress) const { tell(&RunListener::on_progress, progress); }
   void step(const StepMetrics& metrics) const { tell(&RunListener::on_step, metrics); }
   void evaluation(const EvaluationMetrics& metrics) const { tell(&RunListener::on_evaluation, metrics); }
+  void sample(const Sample& sample) const { tell(&RunListener::on_sample, sample); }
+  void best(const BestEvaluation& best) const { tell(&RunListener::on_best, best); }
   void row(const Json& row) const { tell(&RunListener::on_row, row); }
   void end(const TrainSummary& summary) const { tell(&RunListener::on_end, summary); }
   void trouble(const Trouble& trouble) const { tell(&RunListener::on_trouble, trouble); }
+  // Does `work`, and tells why it failed where it does.
+  template <typename Work>
+  auto telling_failure(const Work& work) const {
+    try {
+      return work();
+    } catch (const std::exception& error) {
+      tell(&RunListener::on_failure, std::string(error.what()));
+      throw;
+    }
+  }
   // "" is no warning. Listeners may warn too, of what they hear.
   void warn(const std::string& text) const {
     if (!text.empty()) {

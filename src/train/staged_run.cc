@@ -318,7 +318,7 @@ void StagedRun::merge_if_needed(size_t index, const RunEvents& events) {
 }
 
 TrainSummary StagedRun::train(size_t index, Backend& backend, const RunEvents& events) {
-  merge_if_needed(index, events);
+  events.telling_failure([&] { merge_if_needed(index, events); });
   connect(index);
   Stage& stage = stages_[index];
   TrainSummary summary = snug::train(stage.inputs, stage.plan, backend, events, *stage.folder);

@@ -38,7 +38,33 @@ std::string tag_of(const std::string& name) {
   return name.starts_with(kEvaluated) ? "eval/" + name.substr(kEvaluated.size()) : "train/" + name;
 }
 
+// Lines that Markdown leaves as they are.
+std::string as_code(const std::string& text) {
+  std::string code;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    code += "    " + line + "\n";
+  }
+  return code;
+}
+
+// What the model wrote, with what it was asked.
+std::string sample_record(const Json& row, double time) {
+  auto part = [&](const char* name) {
+    return row.contains(name) && row[name].is_string()
+               ? fmt::format("**{}**\n\n{}\n", name, as_code(row[name].get<std::string>()))
+               : "";
+  };
+  return text_event(time, row["step"].get<int64_t>(), fmt::format("samples/{}", row["sample"].dump()),
+                    part("prompt") + part("text") + part("reference"));
+}
+
 std::string row_record(const Json& row) {
+  bool has_time = row.contains("time") && row["time"].is_number();  // rows of earlier versions have none
+  double time = has_time ? row["time"].get<double>() : unix_seconds();
+  if (row.contains("sample")) {
+    return sample_record(row, time);
+  }
   Scalars scalars;
   for (const auto& [name, value] : row.items()) {
     if (name == "step" || name == "time") {
@@ -50,8 +76,7 @@ std::string row_record(const Json& row) {
       scalars.emplace_back(tag_of(name), std::numeric_limits<double>::quiet_NaN());
     }
   }
-  bool has_time = row.contains("time") && row["time"].is_number();  // rows of earlier versions have none
-  return scalars_event(has_time ? row["time"].get<double>() : unix_seconds(), row.at("step"), scalars);
+  return scalars_event(time, row.at("step"), scalars);
 }
 
 std::vector<std::pair<std::string, Json>> settings_of(const Recipe& recipe) {

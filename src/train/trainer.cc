@@ -12,10 +12,12 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/rng.h"
 #include "base/unix_time.h"
 #include "compile/phases.h"
 #include "data/batches/limits.h"
 #include "plan/training.h"
+#include "recipe/eval_metric.h"
 #include "recipe/scheduler_kwargs.h"
 #include "train/adapter_files.h"
 #include "train/answers.h"
@@ -69,8 +71,8 @@ class Trainer {
         batches_(inputs.data.train,
                  training_batches(recipe_, inputs.data.train, planned_batch(plan, kTrainPhase))) {
     events_.listen(warnings_);
-    if (evaluates() && recipe_.training.eval_max_new_tokens > 0) {
-      answers_.emplace(executor_, inputs.model.folder, recipe_.training.eval_max_new_tokens);
+    if (evaluates() && most_new_tokens(recipe_.training) > 0) {
+      answers_.emplace(executor_, inputs.model.folder);
     }
   }
 
@@ -84,7 +86,10 @@ class Trainer {
     events_.begin({.folder = folder_,
                    .goes_on = inputs_.resume.has_value(),
                    .planned_bytes = executor_.plan().all_bytes(),
-                   .allocated_bytes = executor_.allocated_bytes()});
+                   .allocated_bytes = executor_.allocated_bytes(),
+                   .total_steps = summary_.total_steps,
+                   .steps_done = inputs_.resume ? inputs_.resume->progress.steps : 0,
+                   .best = inputs_.resume ? inputs_.resume->progress.best : std::nullopt});
     events_.listen(watch_);  // last, so that others have heard of what it finds trouble in
     load();
     train_steps();
@@ -325,8 +330,9 @@ class Trainer {
     }
     if (seconds_since(card_seen_at_) >= kSecondsBetweenLooks) {
       card_seen_at_ = Clock::now();
-      if (std::optional<CardHealth> health = executor_.backend().health()) {
-        events_.card(*health);
+      card_ = executor_.backend().health();
+      if (card_) {
+        events_.card(*card_);
       }
     }
     bool began_at_nothing = recipe_.lora && inputs_.start_adapter.empty();
@@ -346,7 +352,11 @@ class Trainer {
       summary_.first_loss = row.loss;
     }
     if (is_logged(row.step)) {
-      tell_row(step_row(row, summary_.tokens));
+      Json json = step_row(row, summary_.tokens);
+      if (card_) {
+        add_card(*card_, json);
+      }
+      tell_row(std::move(json));
     }
     events_.step(row);
   }
@@ -361,6 +371,9 @@ class Trainer {
       return;
     }
     bool is_best = note_evaluation(summary_.evaluations.back(), recipe_.training, summary_);
+    if (is_best) {
+      events_.best(*summary_.best);
+    }
     if (is_best && recipe_.training.save_strategy == SaveStrategy::best) {
       save_checkpoint();
     }
@@ -370,6 +383,10 @@ class Trainer {
   // Evaluates and tells of it; false if that was broken off.
   bool measure() {
     EvaluationMetrics row = evaluate_sets();
+    std::vector<Sample> samples;
+    if (row.complete) {
+      row.complete = write_samples(samples);
+    }
     if (!row.complete) {
       summary_.interrupted = true;
       return false;
@@ -377,7 +394,13 @@ class Trainer {
     row.step = summary_.steps;
     summary_.evaluations.push_back(row);
     tell_row(evaluation_row(row));
+    for (const Sample& sample : samples) {
+      tell_row(sample_row(sample));
+    }
     events_.evaluation(row);
+    for (const Sample& sample : samples) {
+      events_.sample(sample);
+    }
     waiting_since_ = Clock::now();
     return true;
   }
@@ -388,11 +411,9 @@ class Trainer {
     double loss_sum = 0;
     auto add = [&](const std::string& name, const Dataset& dataset, bool is_own) {
       BatchLimits most = planned_batch(executor_.plan(), kEvaluatePhase);
-      EvaluationMetrics one = runner_.evaluate(dataset, most, [&](int64_t done, int64_t total) {
-        events_.progress({"evaluating", done, total});
-        return !events_.should_stop();
-      });
-      if (answers_ && one.complete) {
+      EvaluationMetrics one = runner_.evaluate(
+          dataset, most, [&](int64_t done, int64_t total) { return goes_on("evaluating", done, total); });
+      if (recipe_.training.eval_max_new_tokens > 0 && one.complete) {
         generate_answers(dataset, one);
       }
       all.complete = all.complete && one.complete;
@@ -422,14 +443,41 @@ class Trainer {
   }
 
   void generate_answers(const Dataset& dataset, EvaluationMetrics& metrics) {
-    AnswerCounts counts = answers_->count_exact(questions_of(dataset, recipe_.training.eval_generated_rows),
-                                                [&](int64_t done, int64_t total) {
-                                                  events_.progress({"answering", done, total});
-                                                  return !events_.should_stop();
-                                                });
+    AnswerCounts counts = answers_->count_exact(
+        questions_of(dataset, recipe_.training.eval_generated_rows), recipe_.training.eval_max_new_tokens,
+        [&](int64_t done, int64_t total) { return goes_on("answering", done, total); });
     metrics.answers = counts.answers;
     metrics.exact_answers = counts.exact;
     metrics.complete = counts.complete;
+  }
+
+  // False if that was broken off.
+  bool write_samples(std::vector<Sample>& samples) {
+    const std::vector<SamplePrompt>& prompts = inputs_.data.samples;
+    for (const SamplePrompt& prompt : prompts) {
+      int64_t number = std::ssize(samples) + 1;
+      // Each draws for itself, whatever was drawn before.
+      uint64_t seed = mix(mix(static_cast<uint64_t>(recipe_.training.seed) + (1ULL << 32)) +
+                          mix(static_cast<uint64_t>(summary_.steps)) + static_cast<uint64_t>(number));
+      SamplingOptions how{.max_new_tokens = recipe_.training.validation_max_new_tokens,
+                          .temperature = recipe_.training.validation_temperature,
+                          .seed = seed,
+                          .stop_ids = {}};
+      samples.push_back({.step = summary_.steps,
+                         .number = number,
+                         .prompt = prompt.text,
+                         .reference = prompt.reference,
+                         .text = answers_->write(prompt.question, how)});
+      if (!goes_on("writing samples", number, std::ssize(prompts))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool goes_on(std::string_view what, int64_t done, int64_t total) const {
+    events_.progress({what, done, total});
+    return !events_.should_stop();
   }
 
   bool has_lost_patience() const { return snug::has_lost_patience(recipe_.training, summary_); }
@@ -499,6 +547,7 @@ class Trainer {
   Clock::time_point waiting_since_;
   Clock::time_point saved_at_;
   Clock::time_point card_seen_at_;
+  std::optional<CardHealth> card_;  // as it was then
 };
 
 }  // namespace
@@ -525,7 +574,7 @@ TrainInputs read_train_inputs(const Recipe& recipe, const LocatedModel& model, c
 TrainSummary train(const TrainInputs& inputs, const Plan& plan, Backend& backend, RunEvents events,
                    RunFolder& folder) {
   SNUG_CHECK(plan.fits(), "a plan that does not fit is not run");
-  return Trainer(inputs, plan, backend, std::move(events), folder).run();
+  return events.telling_failure([&] { return Trainer(inputs, plan, backend, events, folder).run(); });
 }
 
 }  // namespace snug

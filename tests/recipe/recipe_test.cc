@@ -91,6 +91,12 @@ training:
   eval_steps: 50
   eval_max_new_tokens: 32
   eval_generated_rows: 16
+  validation_prompts:
+    - "two\nlines"
+    - {prompt: "2 + 2 =", reference: "4"}
+    - {messages: [{role: system, content: Be brief.}, {role: user, content: Why so}]}
+  validation_max_new_tokens: 9
+  validation_temperature: 0.5
   save_strategy: minutes
   save_steps: 70
   save_minutes: 2.5
@@ -111,6 +117,8 @@ memory:
 logging:
   logging_steps: 1
   report_to: none
+  webhooks: [{kind: slack, url_env: SLACK_URL, events: [trouble, failure]}, {kind: json, url_file: sub/url}]
+  webhook_minutes: 7.5
 output_dir: /runs/every key
 )";
 
@@ -165,6 +173,12 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.training.eval_steps, 50);
   EXPECT_EQ(recipe.training.eval_max_new_tokens, 32);
   EXPECT_EQ(recipe.training.eval_generated_rows, 16);
+  EXPECT_EQ(recipe.training.validation_prompts,
+            (std::vector<ValidationPrompt>{{.prompt = "two\nlines"},
+                                           {.prompt = "2 + 2 =", .reference = "4"},
+                                           {.messages = {{"system", "Be brief."}, {"user", "Why so"}}}}));
+  EXPECT_EQ(recipe.training.validation_max_new_tokens, 9);
+  EXPECT_EQ(recipe.training.validation_temperature, 0.5);
   EXPECT_EQ(recipe.training.save_strategy, SaveStrategy::minutes);
   EXPECT_EQ(recipe.training.save_steps, 70);
   EXPECT_EQ(recipe.training.save_minutes, 2.5);
@@ -187,6 +201,12 @@ void expect_every_key(const Recipe& recipe) {
   EXPECT_EQ(recipe.training.on_trouble, OnTrouble::warn);
   EXPECT_EQ(recipe.logging.logging_steps, 1);
   EXPECT_EQ(recipe.logging.report_to, ReportTo::none);
+  EXPECT_EQ(recipe.logging.webhooks,
+            (std::vector<Webhook>{{.kind = WebhookKind::slack,
+                                   .url_env = "SLACK_URL",
+                                   .events = {WebhookEvent::trouble, WebhookEvent::failure}},
+                                  {.kind = WebhookKind::json, .url_file = "/recipes/sub/url"}}));
+  EXPECT_EQ(recipe.logging.webhook_minutes, 7.5);
   EXPECT_EQ(recipe.output_dir, "/runs/every key");
 }
 

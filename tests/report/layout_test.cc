@@ -81,11 +81,11 @@ TEST(RecentSpeed, FirstStepsAreForgotten) {
   RecentSpeed speed;
   EXPECT_EQ(speed.median(), 0);
   for (int i = 0; i < 50; ++i) {
-    speed.add(10);
+    speed.add(10, 1);
   }
   EXPECT_EQ(speed.median(), 10);
   for (int i = 0; i < 51; ++i) {
-    speed.add(37144);
+    speed.add(37144, 1);
   }
   EXPECT_EQ(speed.median(), 37144) << "the later half has none of the slow ones";
 }
@@ -93,9 +93,18 @@ TEST(RecentSpeed, FirstStepsAreForgotten) {
 TEST(RecentSpeed, AStepThatWasHeldUpDoesNotMoveIt) {
   RecentSpeed speed;
   for (int i = 0; i < 300; ++i) {
-    speed.add(i % 10 == 0 ? 1 : 500);
+    speed.add(i % 10 == 0 ? 1 : 500, 1);
   }
   EXPECT_EQ(speed.median(), 500);
+}
+
+// A run that goes on at step 900 has heard of few steps.
+TEST(RecentSpeed, TimeIsThatOfTheStepsThatWereSeen) {
+  RecentSpeed speed;
+  EXPECT_EQ(speed.seconds_for(5), 0);
+  speed.add(100, 2);
+  speed.add(100, 4);
+  EXPECT_EQ(speed.seconds_for(5), 15);
 }
 
 TEST(LossCurve, SmoothingKeepsBothEnds) {

@@ -13,6 +13,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/quantise.h"
+#include "backend/cuda_plan/card_health.h"
 #include "backend/cuda_plan/context.h"
 #include "base/bytes.h"
 #include "base/check.h"
@@ -107,6 +108,10 @@ std::string CudaBackend::description() const {
 DeviceIdentity CudaBackend::identity() const {
   std::optional<cuda::CardUse> use = cuda::card_use(pci_bus_id_);
   return {.model = card_name_, .driver = use ? use->driver_version : ""};
+}
+
+std::optional<CardHealth> CudaBackend::health() const {
+  return cuda::card_health(pci_bus_id_);
 }
 
 DeviceRates CudaBackend::rates(DType dtype) const {

@@ -37,6 +37,7 @@ class CudaBackend : public Backend {
   std::string label() const override;
   std::string description() const override;
   DeviceIdentity identity() const override;
+  std::optional<CardHealth> health() const override;
   DeviceRates rates(DType dtype) const override;
   std::string find_unsupported(const Program& program, const Op& op) const override {
     return cuda::find_unsupported(program, op);

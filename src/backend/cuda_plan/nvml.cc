@@ -34,6 +34,13 @@ NvmlTable open_nvml() {
   find(library, "nvmlDeviceGetMemoryInfo_v2", table.memory_v2);
   find(library, "nvmlDeviceGetComputeRunningProcesses_v3", table.compute_processes);
   find(library, "nvmlDeviceGetGraphicsRunningProcesses_v3", table.graphics_processes);
+  find(library, "nvmlDeviceGetTemperature", table.temperature);
+  find(library, "nvmlDeviceGetPowerUsage", table.power);
+  // Drivers before 535 know them by another name.
+  find(library, "nvmlDeviceGetCurrentClocksEventReasons", table.slowdown_reasons);
+  if (table.slowdown_reasons == nullptr) {
+    find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", table.slowdown_reasons);
+  }
   find(library, "nvmlSystemGetProcessName", table.process_name);
   return table;
 }

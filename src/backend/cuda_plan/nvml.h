@@ -45,6 +45,10 @@ struct NvmlTable {
   // `count` is the room there is, and then how many there are.
   int (*compute_processes)(void* card, unsigned* count, NvmlProcess* processes) = nullptr;
   int (*graphics_processes)(void* card, unsigned* count, NvmlProcess* processes) = nullptr;
+  int (*temperature)(void* card, int sensor, unsigned* celsius) = nullptr;
+  int (*power)(void* card, unsigned* milliwatts) = nullptr;
+  // Why its clocks are lower than asked for: bits.
+  int (*slowdown_reasons)(void* card, unsigned long long* reasons) = nullptr;
   int (*process_name)(unsigned pid, char* text, unsigned length) = nullptr;
 
   bool is_there() const { return count != nullptr; }
