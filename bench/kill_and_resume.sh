@@ -38,7 +38,7 @@ while ((killed < kills)); do
 done
 (train "$work/killed" "$@" --resume >/dev/null)
 
-without_speed() { sed -E 's/,?"tokens_per_second":[^,}]*//' "$1/metrics.jsonl"; }
+without_speed() { sed -E 's/,?"(tokens_per_second|time|card_[a-z_]+)":[^,}]*//g' "$1/metrics.jsonl"; }
 cmp <(without_speed "$work/whole") <(without_speed "$work/killed")
 for name in adapter_model.safetensors model.safetensors; do
   if [[ -e $work/whole/$name ]]; then
