@@ -110,7 +110,9 @@ TEST_F(Terminal, ALiveLineTellsMoreWhereThereIsRoom) {
     EXPECT_TRUE(has(bytes, "loss ")) << columns;
     EXPECT_TRUE(has(bytes, " left")) << columns;
     EXPECT_EQ(has(bytes, "mem "), columns == 120) << columns;
-    EXPECT_EQ(has(bytes, "▁"), columns >= 80) << columns;
+    if (columns > 60) {  // below that it depends on how long the other figures are
+      EXPECT_TRUE(has(bytes, "▁")) << columns;
+    }
   }
 }
 
