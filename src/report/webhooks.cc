@@ -101,7 +101,7 @@ Webhooks::~Webhooks() {
   tell_losses();
 }
 
-void Webhooks::tell(WebhookEvent event, const std::string& text, Json more) {
+void Webhooks::tell(WebhookEvent event, const std::string& text, const Json& more) {
   RunMessage message{.event = event, .run = run_, .text = text, .facts = facts()};
   message.facts.update(more);
   for (Target& target : targets_) {

@@ -48,7 +48,7 @@ class Webhooks : public RunListener {
     bool is_told = false;  // that it loses messages
   };
 
-  void tell(WebhookEvent event, const std::string& text, Json facts = Json::object());
+  void tell(WebhookEvent event, const std::string& text, const Json& more = Json::object());
   void tell_best();
   void tell_losses();
   std::string step_text() const;  // "step 12/60"
