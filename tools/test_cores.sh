@@ -17,7 +17,7 @@ run() {  # core, threads
   # An unknown core is ignored in silence: the library is asked first.
   local arguments
   # What is written where depends on no kernel's sums.
-  local not_numeric="-Watch*:*PlannedIsAllocated*:*WritesWhatItPlanned*:LossWatch.*:*Refuses*"
+  local not_numeric="-*Slow*:Watch*:*PlannedIsAllocated*:*WritesWhatItPlanned*:LossWatch.*:*Refuses*"
   for arguments in "test_backend --gtest_filter=OpenBlas.*" test_backend "test_exec --gtest_filter=$not_numeric" \
     "test_train --gtest_filter=$not_numeric"; do
     # shellcheck disable=SC2086  # the words of the command

@@ -213,6 +213,10 @@ std::vector<Found> mixtures_for(const PlannedCandidate& kept, const RecomputePro
   return Mixtures(std::move(policies), room).best();
 }
 
+std::string recomputed(Recompute policy) {
+  return names_of({kAllLayerValues.bits & ~policy.kept.bits});
+}
+
 }  // namespace
 
 std::string describe(const std::vector<Recompute>& policies) {
@@ -223,9 +227,8 @@ std::string describe(const std::vector<Recompute>& policies) {
   }
   if (all_alike) {
     std::string_view name = name_of(policies.front());
-    return name.empty()
-               ? fmt::format("recomputation in all layers of all but {}", names_of(policies.front().kept))
-               : fmt::format("{} recomputation in all layers", name);
+    return name.empty() ? fmt::format("recomputation of {} in all layers", recomputed(policies.front()))
+                        : fmt::format("{} recomputation in all layers", name);
   }
   std::string text;
   for (size_t first = 0; first < policies.size();) {
@@ -234,9 +237,8 @@ std::string describe(const std::vector<Recompute>& policies) {
       ++last;
     }
     if (policies[first] != Recompute::none) {
-      text +=
-          fmt::format("{} {} ({})", text.empty() ? "recomputation in layers" : ",", layers_text(first, last),
-                      names_of({kAllLayerValues.bits & ~policies[first].kept.bits}));
+      text += fmt::format("{} {} ({})", text.empty() ? "recomputation in layers" : ",",
+                          layers_text(first, last), recomputed(policies[first]));
     }
     first = last + 1;
   }
