@@ -49,4 +49,11 @@ check_model "$work/qwen" --set training.max_steps=5 --set data.max_length=128 --
   --set lora.bias=all --set 'lora.exclude_modules=[layers.1.mlp.up_proj, k_proj]' \
   --set 'lora.rank_pattern={down_proj: 3, "layers\\.[01]\\.self_attn\\.q_proj": 5}' --set 'lora.alpha_pattern={gate_proj: 64}'
 "$snug" synth google/flan-t5-small "$work/t5" --dtype fp32 >/dev/null
-check_model "$work/t5" --set training.max_steps=2 --set training.per_device_train_batch_size=2
+# A model with an encoder learns pairs, not conversations.
+"$python" -c 'import json, sys
+for line in sys.stdin:
+    asked, answered = json.loads(line)["messages"]
+    print(json.dumps({"prompt": asked["content"], "completion": answered["content"]}))' \
+  <recipes/data/ship_log_train.jsonl >"$work/pairs.jsonl"
+check_model "$work/t5" --set training.max_steps=2 --set training.per_device_train_batch_size=2 \
+  --set "data.train_file=$work/pairs.jsonl" --set data.eval_file=null
