@@ -90,6 +90,7 @@ lint:  ## layout, layers, sizes, clang-tidy
 	@python3 tools/check_layers.py --self-test
 	@python3 tools/check_layers.py
 	@python3 tools/check_sizes.py --self-test
+	@python3 bench/gpu/rivals.py --self-test
 	@python3 tools/check_sizes.py
 	@$(call configure,release,-DSNUG_TESTS=ON)
 	@python3 tools/tidy.py --jobs $(JOBS)

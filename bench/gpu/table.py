@@ -19,19 +19,24 @@ def main():
     for case, kind, row in rows:
         peers = [other["tok_s"] for name, which, other in rows if name == case and which == "PEER"]
         if kind == "PEER":
-            name = "transformers" + (" + PEFT" if row["rank"] else "") + (" + Liger" if row["liger"] else "")
-            name += " + bitsandbytes" if row["nf4_double"] else ""
+            name = name_of(row)
             print(f"| {case} | {name} | {row['tok_s']:,.0f} | | | {row['driver_GiB']:.1f} | |")
         else:
             ratio = f"{row['tok_s'] / max(peers):.2f}" if peers else ""
             print(f"| {case} | snug, recompute: {row['recompute']} | {row['tok_s']:,.0f} | {ratio} | "
                   f"{row['share_of_limit']:.0%} | {row['driver_GiB']:.2f} | {row['planned_GiB']:.2f} |")
 
-
     for case, kind, row in rows:
         for name, which, other in rows:
             if kind == "SNUG" and which == "PEER" and name == case and row.get("losses") and other.get("losses"):
                 print(compare(case, row["losses"], other["losses"]))
+
+
+def name_of(row):
+    if "stack" in row:  # of rivals.py
+        return f"{row['stack']}, {'recompute' if row['recompute'] else 'keep'} ({row['log']})"
+    name = "transformers" + (" + PEFT" if row["rank"] else "") + (" + Liger" if row["liger"] else "")
+    return name + (" + bitsandbytes" if row["nf4_double"] else "")
 
 
 def compare(case, ours, theirs):
