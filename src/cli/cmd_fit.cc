@@ -157,7 +157,9 @@ int fit_command(const FitOptions& options) {
   request.read = [&](const std::vector<std::string>& settings) {
     return parse_recipes(text, path == kStandardInput ? "" : path, joined(given, settings));
   };
-  request.limits = [&](const std::vector<Recipe>& stages) { return limits_of_data(stages, options.data); };
+  request.limits = [&](const std::vector<Recipe>& stages) {
+    return limits_of(planned_data(stages, {.with_data = options.data}));
+  };
   Recipe first = request.read({}).front();
   ModelSpec spec = locate_model(first.model.path).spec;
   std::unique_ptr<Device> device = make_planning_device(options.device);

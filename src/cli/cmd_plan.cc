@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "model/locate.h"
 #include "ops/table.h"
 #include "plan/plan_json.h"
+#include "plan/run_forecast.h"
 #include "plan/speed.h"
 #include "plan/training.h"
 #include "recipe/parse.h"
@@ -27,15 +29,19 @@
 #include "report/plan_page.h"
 #include "report/plan_report.h"
 #include "report/python_stack_report.h"
+#include "report/run_report.h"
 #include "report/what_if_report.h"
 
 namespace snug {
 namespace {
 
+constexpr int64_t kMostRows = 1'000'000'000'000;
+
 struct PlanOptions {
   RecipeArguments recipe;
   DeviceArguments device;
-  bool data = false;
+  DataQuestion data;
+  std::string price;  // of an hour; "": what the catalogue says
   bool json = false;
   bool programs = false;
   std::string page;  // where one goes; "" for none
@@ -61,22 +67,38 @@ void print_programs(const Plan& plan) {
 }
 
 void write_page(const PlanOptions& options, const Recipe& recipe, const std::vector<NamedPlan>& plans,
-                const std::string& device) {
+                const std::string& about) {
   if (options.page.empty()) {
     return;
   }
   std::string method = recipe.lora ? fmt::format("LoRA r={}", recipe.lora->r) : "full fine-tuning";
   write_file_atomically(options.page,
-                        plan_page(fmt::format("{}, {}", recipe.model.path, method), device, plans));
+                        plan_page(fmt::format("{}, {}", recipe.model.path, method), about, plans));
   if (!options.json && !options.programs) {
     fmt::print("  page    {}\n", options.page);
   }
 }
 
+std::optional<Price> price_of(const PlanOptions& options) {
+  if (!options.price.empty()) {
+    return parse_price(options.price);
+  }
+  return options.device.gpu.empty() ? std::nullopt : catalogue_price(find_catalogue_card(options.device.gpu));
+}
+
 int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
   ModelSpec spec = locate_model(stages.front().model.path).spec;
   std::unique_ptr<Device> device = make_planning_device(options.device);
-  StagePlans plans(stages, spec, *device, limits_of_data(stages, options.data));
+  std::optional<Price> price = price_of(options);
+  std::vector<PlannedData> data = planned_data(stages, options.data);
+  StagePlans plans(stages, spec, *device, limits_of(data));
+  std::vector<RunForecast> runs;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    runs.push_back(forecast_run(plans.plans()[i], plans.chosen()[i], data[i].length,
+                                device->rates(run_dtype(stages[i], spec))));
+    names.push_back(stages[i].stage.name);
+  }
   if (options.programs) {
     for (size_t i = 0; i < stages.size(); ++i) {
       fmt::print("stage {}\n", stages[i].stage.name);
@@ -87,17 +109,23 @@ int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
     if (!options.device.gpu.empty()) {
       report["gpu"] = find_catalogue_card(options.device.gpu).name;
     }
+    for (size_t i = 0; i < stages.size(); ++i) {
+      report["stages"][i]["run"] = run_json(runs[i], price);
+    }
+    report["run"] = stages_run_json(runs, price);
     fmt::print("{}\n", report.dump(2));
   } else {
     Style style = Style::for_stdout();
-    fmt::print("{}{}", plans.report(describe_device(*device, options.device), style),
-               plans.misfit_report(style));
+    fmt::print("{}{}{}", plans.report(describe_device(*device, options.device), style),
+               stages_run_report(runs, names, price, style), plans.misfit_report(style));
   }
   std::vector<NamedPlan> named;
   for (size_t i = 0; i < stages.size(); ++i) {
-    named.push_back({stages[i].stage.name, &plans.plans()[i]});
+    named.push_back({names[i], &plans.plans()[i], run_sentence(runs[i], price)});
   }
-  write_page(options, stages.front(), named, describe_device(*device, options.device));
+  std::string whole = stages_run_sentence(runs, price);
+  write_page(options, stages.front(), named,
+             describe_device(*device, options.device) + (whole.empty() ? "" : "; " + whole));
   return plans.fit() ? kExitOk : kExitDoesNotFit;
 }
 
@@ -105,7 +133,7 @@ int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
 int compare_remedies(const PlanOptions& options, const std::vector<Recipe>& stages) {
   ModelSpec spec = locate_model(stages.front().model.path).spec;
   std::unique_ptr<Device> device = make_planning_device(options.device);
-  std::vector<LimitsOf> limits = limits_of_data(stages, options.data);
+  std::vector<LimitsOf> limits = limits_of(planned_data(stages, options.data));
   Style style = Style::for_stdout();
   Json all = Json::array();
   if (!options.json) {
@@ -143,12 +171,16 @@ int plan_command(const PlanOptions& options) {
   }
   ModelSpec spec = locate_model(asked.model.path).spec;
   std::unique_ptr<Device> planned_for = make_planning_device(options.device);
-  LimitsOf limits = limits_of_data(recipes, options.data).front();
-  FittedRecipe chosen = choose_plan(asked, spec, *planned_for, limits);
+  std::optional<Price> price = price_of(options);
+  PlannedData data = planned_data(recipes, options.data).front();
+  FittedRecipe chosen = choose_plan(asked, spec, *planned_for, data.limits);
   const Recipe& recipe = chosen.recipe;
   const Plan& plan = chosen.plan;
+  DeviceRates rates = planned_for->rates(run_dtype(recipe, spec));
+  RunForecast run = forecast_run(plan, recipe, data.length, rates);
   auto finish = [&] {
-    write_page(options, recipe, {{"", &plan}}, describe_device(*planned_for, options.device));
+    write_page(options, recipe, {{"", &plan, run_sentence(run, price)}},
+               describe_device(*planned_for, options.device));
     return plan.fits() ? kExitOk : kExitDoesNotFit;
   };
   if (options.programs) {
@@ -157,9 +189,9 @@ int plan_command(const PlanOptions& options) {
   }
   Alternatives alternatives;
   if (!plan.fits()) {
-    alternatives = find_alternatives(asked, spec, *planned_for, limits);
+    alternatives = find_alternatives(asked, spec, *planned_for, data.limits);
   }
-  SpeedEstimate expected = estimate_speed(plan, planned_for->rates(run_dtype(recipe, spec)));
+  SpeedEstimate expected = estimate_speed(plan, rates);
   if (options.json) {
     Json report = plan_to_json(plan);
     report["device"] = planned_for->label();
@@ -170,6 +202,7 @@ int plan_command(const PlanOptions& options) {
     if (expected.known()) {
       report["expected_tokens_per_second"] = expected.tokens_per_second();
     }
+    report["run"] = run_json(run, price);
     if (std::string warning = positions_warning(recipe, spec); !warning.empty()) {
       report["warnings"] = {warning};
     }
@@ -182,9 +215,9 @@ int plan_command(const PlanOptions& options) {
     fmt::print("{}\n", report.dump(2));
   } else {
     Style style = Style::for_stdout();
-    fmt::print("{}{}{}",
+    fmt::print("{}{}{}{}",
                plan_report(plan, recipe, spec, describe_device(*planned_for, options.device), style),
-               choice_report(chosen, style), speed_report(expected, style));
+               choice_report(chosen, style), speed_report(expected, style), run_report(run, price, style));
     if (options.picture || stdout_is_terminal()) {
       fmt::print("\n{}", memory_picture(plan, style));
     }
@@ -206,8 +239,18 @@ void add_plan_command(CLI::App& app, Action& action) {
   add_recipe_arguments(*command, options->recipe);
   add_device_arguments(*command, options->device);
   add_gpu_argument(*command, options->device);
-  command->add_flag("--data", options->data,
-                    "Read the data too, and plan for the longest batch that it can make, as train does");
+  CLI::Option* data =
+      command->add_flag("--data", options->data.with_data,
+                        "Read the data too, and plan for the longest batch that it can make, as train does");
+  command
+      ->add_option("--rows", options->data.rows,
+                   "Count the steps of so many rows an epoch, where the data is not here; of every stage")
+      ->check(CLI::Range(int64_t{1}, kMostRows))
+      ->excludes(data);
+  command->add_option(
+      "--price", options->price,
+      "What an hour of the card costs, e.g. 0.79, \"$0.79\" or \"0.79 EUR\", in place of what "
+      "the catalogue has");
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("--what-if", options->what_if,
                     "Instead: each usual remedy alone, also those that help nobody: what it saves, costs and "
@@ -239,6 +282,7 @@ void add_plan_command(CLI::App& app, Action& action) {
       "  snug plan recipes/ship_log.yml --set lora.r=64 --set memory.recompute=full --json\n"
       "  snug plan recipes/ship_log.yml --device cuda --memory 24GB\n"
       "  snug plan recipes/ship_log.yml --gpu 3090 --html plan.html\n"
+      "  snug plan recipes/cases/recipe_writing.yml --gpu h200 --rows 6000000 --price 3.20\n"
       "  snug plan recipes/ship_log.yml --what-if --gpu 3090\n"
       "  snug plan recipes/cases/security.yml --gpu a6000\n"
       "  snug plan recipes/ship_log.yml --gpu 3090 --as transformers");

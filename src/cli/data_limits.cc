@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/batches/limits.h"
+#include "data/batches/sequence.h"
 #include "fit/cut_share.h"
 #include "model/locate.h"
 #include "report/data_progress.h"
@@ -21,23 +22,48 @@ RunData read_data(const Recipe& recipe) {
       .data;
 }
 
+PlannedData known_from(const Recipe& recipe, const RunData& data) {
+  BatchSequence steps(data.train, training_batches(recipe, data.train));
+  RunLength length{.rows = examples_per_epoch(data.train),
+                   .steps_per_epoch = steps.steps_per_epoch(),
+                   .steps = steps.total_steps()};
+  double tokens = 0;
+  for (const Dataset* one : data.evaluated()) {
+    tokens += static_cast<double>(one->total_tokens());
+  }
+  if (tokens > 0) {
+    length.evaluated_tokens = tokens;
+  }
+  return {DataLimits(recipe, data.train, data.read_in_evaluations()), length};
+}
+
 }  // namespace
 
-std::vector<LimitsOf> limits_of_data(const std::vector<Recipe>& stages, bool with_data) {
-  std::vector<LimitsOf> limits(stages.size());
-  if (!with_data) {
-    return limits;
+std::vector<PlannedData> planned_data(const std::vector<Recipe>& stages, const DataQuestion& question) {
+  std::vector<PlannedData> planned(stages.size());
+  if (!question.with_data) {
+    for (size_t i = 0; i < stages.size(); ++i) {
+      planned[i].length = length_without_data(stages[i].training, question.rows);
+    }
+    return planned;
   }
   if (stages.front().stage.name.empty()) {
-    RunData data = read_data(stages.front());
-    return {DataLimits(stages.front(), data.train, data.read_in_evaluations())};
+    return {known_from(stages.front(), read_data(stages.front()))};
   }
   LocatedModel model = locate_model_files(stages.front().model.path);
   DataProgressLine progress;
   std::vector<RunData> all =
       read_stage_data(stages, model, [&](const DataProgress& now) { progress.show(now); });
   for (size_t i = 0; i < stages.size(); ++i) {
-    limits[i] = DataLimits(stages[i], all[i].train, all[i].read_in_evaluations());
+    planned[i] = known_from(stages[i], all[i]);
+  }
+  return planned;
+}
+
+std::vector<LimitsOf> limits_of(const std::vector<PlannedData>& data) {
+  std::vector<LimitsOf> limits;
+  for (const PlannedData& one : data) {
+    limits.push_back(one.limits);
   }
   return limits;
 }

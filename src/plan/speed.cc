@@ -73,6 +73,12 @@ double op_seconds(const Program& program, const Op& op, const DeviceRates& rates
   return seconds_of(cost_of(program, op), rates);
 }
 
+double program_seconds(const Program& program, const DeviceRates& rates) {
+  SpeedEstimate estimate;
+  add_phase(estimate, program, 1, rates);
+  return estimate.seconds;
+}
+
 double expected_micro_batches(const StepCut& step) {
   return step.expected.value_or(static_cast<double>(step.most));
 }

@@ -20,6 +20,8 @@ struct SpeedEstimate {
 SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates);
 
 double op_seconds(const Program& program, const Op& op, const DeviceRates& rates);
+// At the planned sizes.
+double program_seconds(const Program& program, const DeviceRates& rates);
 
 // How many micro-batches a step is expected to have, and their program, which may be smaller than planned.
 double expected_micro_batches(const StepCut& step);

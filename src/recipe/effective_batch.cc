@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace snug {
 namespace {
 
@@ -15,6 +17,19 @@ int64_t effective_batch(const TrainingSection& training) {
   return training.effective_batch_size.value_or(
       training.per_device_train_batch_size.value_or(kDefaultSequences) *
       training.gradient_accumulation_steps.value_or(1));
+}
+
+int64_t steps_for(const TrainingSection& training, int64_t sequences) {
+  int64_t effective = effective_batch(training);
+  return (sequences + effective - 1) / effective;
+}
+
+int64_t steps_of_epochs(double epochs, int64_t steps_per_epoch) {
+  // 1.1 epochs of 10 steps are 11 steps, though the product is a little more in floating point.
+  auto whole = static_cast<int64_t>(std::floor(epochs));
+  double fraction = epochs - static_cast<double>(whole);
+  return whole * steps_per_epoch +
+         static_cast<int64_t>(std::ceil(fraction * static_cast<double>(steps_per_epoch) - 1e-9));
 }
 
 std::string find_batch_problem(const TrainingSection& training) {

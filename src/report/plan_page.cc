@@ -37,6 +37,7 @@ std::string plan_page(const std::string& title, const std::string& about,
   for (const NamedPlan& one : plans) {
     const Plan& plan = *one.plan;
     all.push_back(picture_data(one.name, plan.limit_bytes, plan.largest_phase().name(), layout_of(plan)));
+    all.back()["about"] = one.about;
   }
   return page_with(kPage_plan, {{"title", title}, {"about", about}, {"plans", std::move(all)}});
 }

@@ -15,6 +15,7 @@ namespace snug {
 struct NamedPlan {
   std::string name;  // of the stage; "" where there is one plan only
   const Plan* plan;
+  std::string about = {};  // of the run by it
 };
 
 // What the picture of one plan is drawn from.

@@ -131,5 +131,16 @@ TEST(Catalogue, ThePageIsTheTable) {
   EXPECT_EQ(page.str(), catalogue_markdown()) << "run `snug docs cards > docs/cards.md`";
 }
 
+// A price without a source and a day is a rumour.
+TEST(Catalogue, PricesSayWhereAndWhenTheyWereRead) {
+  for (const CatalogueCard& card : card_catalogue()) {
+    if (card.rent) {
+      EXPECT_GT(card.rent->dollars_an_hour, 0) << card.name;
+      EXPECT_FALSE(card.rent->source.empty()) << card.name;
+      EXPECT_EQ(card.rent->date.size(), std::string_view("2026-11-09").size()) << card.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace snug

@@ -63,6 +63,38 @@ TEST(PlanCases, FlanT5IsToldOfBf16States) {
   }
 }
 
+// Its owner divided by 8 twice, and expected 25 to 40 hours: at the 3 to 5 micro-batches a second that he
+// wanted, it is 208 to 347.
+TEST(PlanCases, FlanT5IsToldOfItsSteps) {
+  const std::string recipe = source_path("recipes/cases/recipe_writing.yml");
+  std::vector<std::string> arguments = {"plan",    recipe,
+                                        "--gpu",   "5090",
+                                        "--rows",  "6000000",
+                                        "--price", "0.80 EUR",
+                                        "--set",   "training.optimizer_states=bf16",
+                                        "--set",   "memory.micro_batch_tokens=2048"};
+  CommandResult text = run_snug(arguments);
+  EXPECT_EQ(text.exit_code, 0) << text.errors;
+  EXPECT_NE(
+      text.output.find("6,000,000 rows an epoch, 128 (8 x 16) a step: 46,875 steps of 16 micro-batches; 5 "
+                       "epochs: 234,375 steps"),
+      std::string::npos)
+      << text.output;
+  arguments.emplace_back("--json");
+  Json run = json_output(run_snug(arguments))["run"];
+  EXPECT_EQ(run["micro_batches_per_epoch"], 750'000);
+  EXPECT_EQ(run["steps"], 234'375);
+  double hours = run["hours"];
+  EXPECT_NEAR(hours, 234'375 * run["step_seconds"].get<double>() / 3600, 1e-9 * hours);
+  EXPECT_NEAR(run["cost"].get<double>(), 0.8 * hours, 1e-9 * hours);
+  EXPECT_EQ(run["hours_include_evaluations"], false);
+  // As it was written it has no room, and so no hours; the steps are told all the same.
+  Json written = json_output(run_snug({"plan", recipe, "--gpu", "5090", "--rows", "6000000", "--json"}));
+  EXPECT_EQ(written["run"]["steps"], 234'375);
+  EXPECT_TRUE(written["run"]["hours"].is_null());
+  EXPECT_EQ(run_snug({"plan", recipe, "--gpu", "5090", "--price", "free"}).exit_code, 2);
+}
+
 // 8-bit states make it fit with less recomputation, and the plan counts them tensor by tensor: norms and
 // biases of positions are too small for codes.
 TEST(PlanCases, FlanT5IsToldOf8bitStates) {

@@ -19,6 +19,14 @@ int64_t gib(double count) {
   return std::llround(count * 1024) << 20;
 }
 
+// One card of its own data centres ("secure"), on demand. Prices of other cards were not read there.
+constexpr std::string_view kRunPod = "runpod.io/pricing";
+constexpr RentalPrice kRentH100 = {3.99, kRunPod, "2026-11-09"};
+constexpr RentalPrice kRentH100Pcie = {2.89, kRunPod, "2026-11-09"};
+constexpr RentalPrice kRentA100 = {1.79, kRunPod, "2026-11-09"};
+constexpr RentalPrice kRentH200 = {4.59, kRunPod, "2026-10-07"};
+constexpr RentalPrice kRentB200 = {6.79, kRunPod, "2026-10-07"};
+
 // Name, memory; compute capability, multiprocessors, boost clock in Hz, memory bandwidth in bytes a second
 // (both as published), half rate. A100 and H100 are those of a server's socket (SXM) where nothing else is
 // said.
@@ -41,12 +49,12 @@ const std::vector<CatalogueCard>& cards() {
       {"L40S", gib(44.39), {89, 142, 2.520e9, 864e9}},
       {"RTX 6000 Ada", gib(47.38), {89, 142, 2.505e9, 960e9}},
       {"RTX A6000", gib(47.40), {86, 84, 1.800e9, 768e9}},
-      {"H100", gib(79.10), {90, 132, 1.980e9, 3350e9}},
-      {"A100 80GB", gib(79.14), {80, 108, 1.410e9, 2039e9}},
-      {"H100 PCIe", gib(79.18), {90, 114, 1.755e9, 2000e9}},
+      {"H100", gib(79.10), {90, 132, 1.980e9, 3350e9}, kRentH100},
+      {"A100 80GB", gib(79.14), {80, 108, 1.410e9, 2039e9}, kRentA100},
+      {"H100 PCIe", gib(79.18), {90, 114, 1.755e9, 2000e9}, kRentH100Pcie},
       {"RTX PRO 6000", gib(94.97), {120, 188, 2.617e9, 1792e9}},
-      {"H200", gib(139.80), {90, 132, 1.980e9, 4800e9}},
-      {"B200", gib(178.35), {100, 148, 1.965e9, 8000e9}},
+      {"H200", gib(139.80), {90, 132, 1.980e9, 4800e9}, kRentH200},
+      {"B200", gib(178.35), {100, 148, 1.965e9, 8000e9}, kRentB200},
   };
   return kCards;
 }
@@ -137,15 +145,21 @@ std::string catalogue_markdown() {
       "shares of\n"
       "these rates that snug reached on an H200; on others nobody has measured it. A card that is there is "
       "asked\n"
-      "instead. Made by `snug docs cards`.\n\n"
-      "| card | memory, GiB | compute capability | 16-bit products, TFLOP/s | memory, GB/s | bf16 |\n"
-      "|---|---|---|---|---|---|\n";
+      "instead. An hour's rent is that of one card on demand, in dollars, where it could be read with its "
+      "date;\n"
+      "prices change, and `--price` says another. Made by `snug docs cards`.\n\n"
+      "| card | memory, GiB | compute capability | 16-bit products, TFLOP/s | memory, GB/s | bf16 | an hour "
+      "|\n"
+      "|---|---|---|---|---|---|---|\n";
   for (const CatalogueCard& card : cards()) {
     const cuda::CardShape& shape = card.shape;
-    page += fmt::format("| {} | {:.2f} | {}.{} | {:.0f} | {:.0f} | {} |\n", card.name,
+    page += fmt::format("| {} | {:.2f} | {}.{} | {:.0f} | {:.0f} | {} | {} |\n", card.name,
                         static_cast<double>(card.memory_bytes) / (1 << 30), shape.capability / 10,
                         shape.capability % 10, cuda::peak_flops(shape, DType::f16, false) / 1e12,
-                        shape.memory_bytes_hz / 1e9, cuda::has_bf16(shape) ? "yes" : "slow: use fp16");
+                        shape.memory_bytes_hz / 1e9, cuda::has_bf16(shape) ? "yes" : "slow: use fp16",
+                        card.rent ? fmt::format("{:.2f} ({}, {})", card.rent->dollars_an_hour,
+                                                card.rent->source, card.rent->date)
+                                  : "");
   }
   return page;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,12 +11,20 @@
 
 namespace snug {
 
+// What an hour of one costs where it is let, as published there.
+struct RentalPrice {
+  double dollars_an_hour = 0;
+  std::string_view source;
+  std::string_view date;  // when that was read
+};
+
 struct CatalogueCard {
   std::string_view name;  // as people say it: "RTX 3090"
   // What the driver reports in all: the least that was seen with drivers of the last two years. The figure on
   // the box is larger.
   int64_t memory_bytes = 0;
   cuda::CardShape shape;
+  std::optional<RentalPrice> rent = std::nullopt;  // of one card, on demand
 };
 
 // By memory, the smallest first.

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "data/batches/cut.h"
+#include "recipe/effective_batch.h"
 
 namespace snug {
 namespace {
@@ -54,12 +55,7 @@ int64_t BatchSequence::count_steps() {
   auto whole = static_cast<int64_t>(std::floor(options_.epochs));
   int64_t steps = end_of_epoch(whole - 1);
   double fraction = options_.epochs - static_cast<double>(whole);
-  if (fraction > 0) {
-    // 1.1 epochs of 10 steps are 11 steps, though the product is a little more in floating point.
-    auto next = static_cast<double>(end_of_epoch(whole) - steps);
-    steps += static_cast<int64_t>(std::ceil(fraction * next - 1e-9));
-  }
-  return steps;
+  return fraction > 0 ? steps + steps_of_epochs(fraction, end_of_epoch(whole) - steps) : steps;
 }
 
 // The step after the last of that epoch.

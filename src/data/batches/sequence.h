@@ -20,6 +20,8 @@ class BatchSequence {
   BatchSequence& operator=(const BatchSequence&) = delete;
 
   int64_t total_steps() const { return total_steps_; }
+  // Of the first.
+  int64_t steps_per_epoch() { return end_of_epoch(0); }
   int64_t next_step_index() const { return next_step_; }
   // How far through the data the step is that next_step() gave last: 1.5 in the middle of the second epoch.
   double epoch() const { return epoch_; }

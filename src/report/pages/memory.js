@@ -219,6 +219,7 @@ function show() {
   figures.push(figure(String(phase.buffers.length), "buffers in " + phase.name), figure(String(phase.ops.length), "ops"));
   $("figures").replaceChildren(...figures);
   $("plans").replaceChildren(...(plans.length > 1 ? plans.map((one, i) => button(one.name, i === state.plan, () => choose(i, state.phase))) : []));
+  $("run").textContent = plan.about || "";
   $("phases").replaceChildren(...plan.layout.phases.map((one, i) => button(one.name, i === state.phase, () => choose(state.plan, i))));
   pressed("by-place", state.view === "place");
   pressed("by-role", state.view === "role");
