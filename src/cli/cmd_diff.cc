@@ -45,7 +45,7 @@ struct Side {
 Side read_side(const std::string& path) {
   Side side{.path = path, .recipes = {}, .runs = {}};
   if (holds_run(path)) {
-    side.runs = read_run_records(path);
+    side.runs = RunReader().read(path);
     for (const RunRecord& run : side.runs) {
       side.recipes.push_back(run.recipe);
     }
@@ -79,7 +79,7 @@ Place place_beside(const Side& other, const DiffOptions& options) {
     }
   }
   if (!other.runs.empty() && !options.names_device()) {
-    PlanFigures plan = read_plan_figures(other.runs.front().plan, other.path);
+    const PlanFigures& plan = other.runs.front().plan;
     place.device.device = plan.backend;
     place.usual_bytes = plan.limit_bytes;
   }
@@ -120,9 +120,10 @@ Compared plan_side(const Side& side, const Place& place) {
 Compared recorded_side(const Side& side) {
   Compared compared{.path = side.path, .stages = {}};
   for (const RunRecord& run : side.runs) {
+    std::filesystem::path file = run.folder / kPlanFile;  // with its layout
     compared.stages.push_back({.asked = run.recipe,
                                .fitted = run.recipe,
-                               .plan = read_plan_figures(run.plan, side.path),
+                               .plan = read_plan_figures(read_json(file), file.string()),
                                .speed = {},
                                .run = run});
   }

@@ -20,7 +20,8 @@ struct RunsOptions {
 
 int runs_command(const RunsOptions& options) {
   std::vector<std::filesystem::path> folders = run_folders(options.folders);
-  RunList list = list_runs(folders);
+  RunReader reader;
+  RunList list = list_runs(folders, reader);
   if (options.json) {
     fmt::print("{}\n", runs_json(list).dump(2, ' ', false, Json::error_handler_t::replace));
   } else if (list.runs.empty() && list.unreadable.empty()) {

@@ -243,6 +243,15 @@ Json read_json(const std::filesystem::path& path) {
   return parse_json(read_text_file(path), path.string());
 }
 
+std::optional<Json> find_object(std::string_view text) {
+  try {
+    Json found = parse_json(text, "");
+    return found.is_object() ? std::optional(std::move(found)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 int64_t json_integer(const Json& object, std::string_view key, const std::string& path) {
   const Json* value = find_value(object, key, path);
   if (value == nullptr) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,8 @@ using Json = nlohmann::ordered_json;  // keys stay in the order in which we writ
 // Throws bad_input with `path`, line and column. Duplicate keys and nesting deeper than 100 are errors.
 Json parse_json(std::string_view text, const std::string& path);
 Json read_json(const std::filesystem::path& path);
+// The object of a text; nothing for any other text.
+std::optional<Json> find_object(std::string_view text);
 
 // Typed reading of one key of an object. Throws bad_input naming the path, the key, what was found and
 // what is allowed. The forms with a fallback accept an absent key or null.

@@ -107,7 +107,7 @@ std::string runs_text(const std::vector<ListedRun>& runs, const Style& style) {
          loss_cell(figures.first_loss), loss_cell(figures.last_loss), loss_cell(figures.best_eval_loss),
          figures.tokens_per_second ? format_count(static_cast<int64_t>(*figures.tokens_per_second))
                                    : kNothing,
-         short_count(run.plan.trainable_parameters), format_bytes(run.plan.peak_bytes),
+         short_count(run.record.plan.trainable_parameters), format_bytes(run.record.plan.peak_bytes),
          local_time(run.record.started)});
   }
   return table.to_text(style);
@@ -156,29 +156,31 @@ Json number_json(const std::optional<double>& value) {
 
 }  // namespace
 
-RunList list_runs(const std::vector<fs::path>& folders, const RecordReader& read) {
+RunList list_runs(const std::vector<fs::path>& folders, RunReader& reader) {
+  RunList list;
   std::vector<fs::path> found;
   for (const fs::path& folder : folders) {
     if (!fs::is_directory(folder)) {
       throw bad_input(fmt::format("{}: no such folder", in_quotes(folder.string())));
     }
-    for (const fs::path& run : find_runs(whole(folder))) {
+    FoundRuns here = find_runs(whole(folder));
+    for (const fs::path& run : here.folders) {
       if (std::find(found.begin(), found.end(), run) == found.end()) {
         found.push_back(run);
       }
     }
+    for (const FoundRuns::Closed& closed : here.closed) {
+      list.unreadable.push_back(
+          {.folder = closed.folder,
+           .problem = fmt::format("{}: {}", in_quotes(closed.folder.string()), closed.reason)});
+    }
   }
   fs::path common = common_parent(found);
-  RunList list;
   for (const fs::path& folder : found) {
     try {
-      for (RunRecord& record : read(folder)) {
-        if (record.plan.is_object()) {
-          record.plan.erase("layout");  // large, and of no use here
-        }
-        PlanFigures plan = read_plan_figures(record.plan, (record.folder / kPlanFile).string());
+      for (RunRecord& record : reader.read(folder)) {
         std::string name = record.folder.lexically_relative(common).string();
-        list.runs.push_back({.name = std::move(name), .record = std::move(record), .plan = std::move(plan)});
+        list.runs.push_back({.name = std::move(name), .record = std::move(record)});
       }
     } catch (const Error& error) {
       list.unreadable.push_back({.folder = folder, .problem = error.what()});
@@ -218,7 +220,7 @@ std::string runs_report(const RunList& list, const Style& style) {
 Json run_json(const ListedRun& run) {
   const RunRecord& record = run.record;
   const RunFigures& figures = record.figures;
-  const PlanFigures& plan = run.plan;
+  const PlanFigures& plan = record.plan;
   return {{"name", run.name},
           {"folder", record.folder.string()},
           {"state", name_of(record.outcome)},

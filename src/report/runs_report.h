@@ -2,12 +2,10 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "io/json.h"
-#include "plan/plan_figures.h"
 #include "report/terminal.h"
 #include "train/run_record.h"
 
@@ -16,7 +14,6 @@ namespace snug {
 struct ListedRun {
   std::string name;  // the folder without what is common to all, and the stage
   RunRecord record;
-  PlanFigures plan;
 };
 
 struct UnreadableRun {
@@ -30,9 +27,7 @@ struct RunList {
 };
 
 // The runs of these folders and of those below them. Throws bad_input for a folder that is not there.
-using RecordReader = std::function<std::vector<RunRecord>(const std::filesystem::path&)>;
-RunList list_runs(const std::vector<std::filesystem::path>& folders,
-                  const RecordReader& read = read_run_records);
+RunList list_runs(const std::vector<std::filesystem::path>& folders, RunReader& reader);
 
 // A setting that is not the same in all runs, with its value in each.
 struct SettingOfRuns {

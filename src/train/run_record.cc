@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/version.h"
@@ -46,55 +45,6 @@ RunOrigin origin_from_json(const Json& manifest, const std::string& path) {
       .identity = {.train_data = text("train_data"), .eval_data = text("eval_data"), .model = text("model")}};
 }
 
-std::optional<double> number_in(const Json& row, const char* key) {
-  auto found = row.find(key);
-  bool is_there = found != row.end() && found->is_number() && std::isfinite(found->get<double>());
-  return is_there ? std::optional(found->get<double>()) : std::nullopt;
-}
-
-std::optional<double> median(std::vector<double> values) {
-  if (values.empty()) {
-    return std::nullopt;
-  }
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-// A run may be writing its last line now.
-RunFigures read_figures(const fs::path& path) {
-  RunFigures figures;
-  if (!fs::exists(path)) {
-    return figures;
-  }
-  std::string text = read_text_file(path);
-  std::vector<double> speeds;
-  for (size_t begin = 0, end = text.find('\n'); end != std::string::npos;
-       begin = end + 1, end = text.find('\n', begin)) {
-    Json row = parse_json(std::string_view(text).substr(begin, end - begin), path.string());
-    if (!row.is_object()) {
-      continue;
-    }
-    figures.steps = std::max(figures.steps, json_integer(row, "step", 0, path.string()));
-    if (std::optional<double> loss = number_in(row, "loss")) {
-      figures.first_loss = figures.first_loss.value_or(*loss);
-      figures.last_loss = loss;
-    }
-    if (std::optional<double> loss = number_in(row, "eval_loss")) {
-      figures.eval_loss = loss;
-      figures.best_eval_loss = std::min(figures.best_eval_loss.value_or(*loss), *loss);
-    }
-    if (std::optional<double> speed = number_in(row, "tokens_per_second")) {
-      speeds.push_back(*speed);
-    }
-    if (std::optional<double> time = number_in(row, "time")) {
-      figures.last_time = time;
-    }
-  }
-  figures.tokens_per_second = median(std::move(speeds));
-  return figures;
-}
-
 // How the run of a manifest ended, if it did.
 void judge(RunRecord& record, bool is_locked) {
   if (record.state == "complete") {
@@ -116,29 +66,19 @@ void judge(RunRecord& record, bool is_locked) {
   record.outcome = record.failure.empty() ? RunOutcome::stopped : RunOutcome::failed;
 }
 
-RunRecord read_record(const fs::path& folder, bool is_locked) {
-  Json manifest = read_manifest(folder);
-  std::string path = (folder / kManifest).string();
-  for (const char* name : {kRecipeFile, kPlanFile}) {
-    if (!fs::exists(folder / name)) {
-      throw bad_input(
-          fmt::format("{}: the run has not come as far as its {}", in_quotes(folder.string()), name));
-    }
+// Changes when the file does.
+std::string signature_of(const fs::path& file) {
+  std::error_code ignored;
+  uintmax_t bytes = fs::file_size(file, ignored);
+  auto time = fs::last_write_time(file, ignored).time_since_epoch().count();
+  return fmt::format("{} {}", bytes, time);
+}
+
+void require_file(const fs::path& folder, const char* name) {
+  if (!fs::exists(folder / name)) {
+    throw bad_input(
+        fmt::format("{}: the run has not come as far as its {}", in_quotes(folder.string()), name));
   }
-  RunRecord record{.folder = folder,
-                   .state = json_string(manifest, "state", "", path),
-                   .started = json_string(manifest, "started", "", path),
-                   .total_steps = std::nullopt,
-                   .origin = origin_from_json(manifest, path),
-                   .recipe = read_recipe(folder / kRecipeFile),
-                   .plan = read_json(folder / kPlanFile),
-                   .figures = read_figures(folder / kMetricsFile)};
-  int64_t planned = std::max<int64_t>(record.recipe.training.max_steps, 0);
-  if (int64_t steps = json_integer(manifest, "total_steps", planned, path); steps > 0) {
-    record.total_steps = steps;
-  }
-  judge(record, is_locked);
-  return record;
 }
 
 // Whether a manifest of somebody else lies there; one that cannot be read may be of a run.
@@ -151,20 +91,23 @@ bool is_strangers(const fs::path& folder) {
   }
 }
 
-void add_runs(const fs::path& folder, int depth, std::vector<fs::path>& found) {
+void add_runs(const fs::path& folder, int depth, FoundRuns& found) {
   if (holds_run(folder)) {
     if (!is_strangers(folder)) {
-      found.push_back(folder);
+      found.folders.push_back(folder);
     }
     return;
   }
   std::vector<fs::path> inner;
-  std::error_code ignored;
-  for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end; at.increment(ignored)) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::error_code unreadable;
     if (at->is_directory(unreadable) && !at->path().filename().string().starts_with('.')) {
       inner.push_back(at->path());
     }
+  }
+  if (error) {
+    found.closed.push_back({.folder = folder, .reason = error.message()});
   }
   std::sort(inner.begin(), inner.end());
   for (const fs::path& one : inner) {
@@ -216,28 +159,64 @@ std::string_view name_of(RunOutcome outcome) {
   return "";
 }
 
-std::vector<fs::path> find_runs(const fs::path& folder) {
+FoundRuns find_runs(const fs::path& folder) {
   constexpr int kFoldersBelow = 3;
-  std::vector<fs::path> found;
+  FoundRuns found;
   add_runs(folder, kFoldersBelow, found);
   return found;
 }
 
-std::vector<RunRecord> read_run_records(const fs::path& folder) {
+template <typename Value, typename Read>
+const Value& RunReader::known(KnownFiles<Value>& files, const fs::path& file, const Read& read) {
+  std::string signature = signature_of(file);
+  auto found = files.find(file);
+  if (found == files.end() || found->second.signature != signature) {
+    found = files.insert_or_assign(file, Known<Value>{signature, read(file)}).first;
+  }
+  return found->second.value;
+}
+
+RunRecord RunReader::read_record(const fs::path& folder, const Recipe& recipe, bool is_locked) {
+  Json manifest = read_manifest(folder);
+  std::string path = (folder / kManifest).string();
+  require_file(folder, kPlanFile);
+  const PlanFile& plan = known(plans_, folder / kPlanFile, [](const fs::path& file) {
+    Json json = read_json(file);
+    bool has_layout = json.is_object() && json.erase("layout") > 0;  // large, and of no use here
+    return PlanFile{read_plan_figures(json, file.string()), has_layout};
+  });
+  RunRecord record{.folder = folder,
+                   .state = json_string(manifest, "state", "", path),
+                   .started = json_string(manifest, "started", "", path),
+                   .total_steps = std::nullopt,
+                   .origin = origin_from_json(manifest, path),
+                   .recipe = recipe,
+                   .plan = plan.figures,
+                   .has_layout = plan.has_layout,
+                   .figures = metrics_[folder].read(folder / kMetricsFile)};
+  int64_t planned = std::max<int64_t>(recipe.training.max_steps, 0);
+  if (int64_t steps = json_integer(manifest, "total_steps", planned, path); steps > 0) {
+    record.total_steps = steps;
+  }
+  judge(record, is_locked);
+  return record;
+}
+
+std::vector<RunRecord> RunReader::read(const fs::path& folder) {
   Json manifest = read_manifest(folder);
   bool is_locked = is_folder_locked(folder);
-  std::vector<RunRecord> records;
+  require_file(folder, kRecipeFile);
   Json stages = manifest.value("stages", Json::array());
-  if (!stages.is_array() || stages.empty()) {
-    records.push_back(read_record(folder, is_locked));
-    return records;
-  }
+  bool is_staged = stages.is_array() && !stages.empty();
   // Only together do stages know what is stacked below them.
-  std::vector<Recipe> recipes = read_recipes(folder / kRecipeFile);
+  const std::vector<Recipe>& recipes = known(recipes_, folder / kRecipeFile, [&](const fs::path& file) {
+    return is_staged ? read_recipes(file) : std::vector<Recipe>{read_recipe(file)};
+  });
+  std::vector<RunRecord> records;
   for (const Recipe& recipe : recipes) {
-    if (holds_run(folder / recipe.stage.name)) {  // else the run has not come as far
-      records.push_back(read_record(folder / recipe.stage.name, is_locked));
-      records.back().recipe = recipe;
+    fs::path place = is_staged ? folder / recipe.stage.name : folder;
+    if (!is_staged || holds_run(place)) {  // else the run has not come as far
+      records.push_back(read_record(place, recipe, is_locked));
     }
   }
   return records;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,8 +12,10 @@
 
 #include "backend/device.h"
 #include "io/json.h"
+#include "plan/plan_figures.h"
 #include "recipe/recipe.h"
 #include "train/resume_point.h"
+#include "train/run_figures.h"
 
 namespace snug {
 
@@ -27,17 +30,6 @@ struct RunOrigin {
 };
 RunOrigin origin_of(const Device& device, const RunIdentity& identity);
 Json origin_to_json(const RunOrigin& origin);
-
-// How far it came and how fast; of a run that is not finished, as its metrics have it.
-struct RunFigures {
-  int64_t steps = 0;
-  std::optional<double> first_loss;
-  std::optional<double> last_loss;
-  std::optional<double> eval_loss;          // of the last evaluation
-  std::optional<double> best_eval_loss;     // the lowest
-  std::optional<double> tokens_per_second;  // the median of the logged steps
-  std::optional<double> last_time;          // of the newest row, in seconds since 1970
-};
 
 enum class RunOutcome {
   running,   // a process has its folder
@@ -56,15 +48,52 @@ struct RunRecord {
   std::optional<int64_t> total_steps;
   RunOrigin origin;
   Recipe recipe;  // as it was run, with what was chosen
-  Json plan;
+  PlanFigures plan;
+  bool has_layout = false;  // plan.json says where each buffer lies
   RunFigures figures;
 };
 
 // Whether a folder says that a run of snug is in it.
 bool holds_run(const std::filesystem::path& folder);
+
+struct FoundRuns {
+  std::vector<std::filesystem::path> folders;
+  struct Closed {
+    std::filesystem::path folder;
+    std::string reason;
+  };
+  std::vector<Closed> closed;  // folders into which nobody could look
+};
 // Runs in a folder and in those below it, by name; one that holds a run itself is that run.
-std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder);
-// One record, or one a stage. Throws bad_input, naming the file, for one that cannot be read.
-std::vector<RunRecord> read_run_records(const std::filesystem::path& folder);
+FoundRuns find_runs(const std::filesystem::path& folder);
+
+// Reads run folders, again and again where that is asked for: a recipe or plan that has not changed is taken
+// from before, and of metrics only the new rows are read.
+class RunReader {
+ public:
+  // One record, or one a stage. Throws bad_input, naming the file, for one that cannot be read.
+  std::vector<RunRecord> read(const std::filesystem::path& folder);
+
+ private:
+  // What was read of a file, and what told that it is still the same.
+  template <typename Value>
+  struct Known {
+    std::string signature;
+    Value value;
+  };
+  template <typename Value>
+  using KnownFiles = std::map<std::filesystem::path, Known<Value>>;
+  struct PlanFile {
+    PlanFigures figures;
+    bool has_layout = false;
+  };
+  template <typename Value, typename Read>
+  static const Value& known(KnownFiles<Value>& files, const std::filesystem::path& file, const Read& read);
+  RunRecord read_record(const std::filesystem::path& folder, const Recipe& recipe, bool is_locked);
+
+  KnownFiles<std::vector<Recipe>> recipes_;
+  KnownFiles<PlanFile> plans_;
+  std::map<std::filesystem::path, MetricsReader> metrics_;
+};
 
 }  // namespace snug

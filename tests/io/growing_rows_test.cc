@@ -1,5 +1,5 @@
 // Rows of a file that grows while it is read, and that a run which goes on begins anew.
-#include "watch/run_feed.h"
+#include "io/growing_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ std::string row(int step, double time) {
 class Rows : public testing::Test {
  protected:
   RowNews news() {
-    RowNews found = read_rows(file_, last_.offset, last_.mark);
+    RowNews found = read_new_rows(file_, last_.offset, last_.mark);
     last_ = found;
     return found;
   }
@@ -75,7 +75,7 @@ TEST_F(Rows, ComeInPiecesAndWithoutWhatIsNoRow) {
   size_t found = 0;
   int answers = 0;
   for (bool more = true; more; ++answers) {
-    RowNews part = read_rows(file_, last_.offset, last_.mark, 200);
+    RowNews part = read_new_rows(file_, last_.offset, last_.mark, 200);
     found += part.rows.size();
     more = part.more;
     last_ = part;
