@@ -3,10 +3,12 @@
 run.log, the live line on a terminal, a webhook on this machine with a message for each step) and with as little as can
 be, in turns.
 
-    bench/telling.py [--snug build/release/snug] [--rounds 7] [--steps 60] [--threads N]
+    bench/telling.py [--snug build/release/snug] [--rounds 5] [--steps 4000] [--threads N]
 
-What is compared is the time of the process's own threads (user and system): other programs on the machine disturb it less
-than they disturb the clock. Pairs of runs side by side give one ratio each; their median is the result.
+Two runs of the same steps differ by some percent on any machine, and telling costs less than that. So the steps are made as
+short as they can be (one row of 32 tokens, a model of one narrow layer), a run has many of them, and what a start costs is taken
+off by a run with few: what is left is the time that telling takes a step, which is then compared with a step of the recipe as it
+is written. Times are those of the process's own threads (user and system), the thread of the webhooks among them.
 """
 import argparse
 import http.server
@@ -14,6 +16,7 @@ import json
 import os
 import pty
 import resource
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -35,19 +38,48 @@ class Server(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def train(options, folder, told, url):
-    settings = [f"output_dir={folder}/run", f"data.cache_dir={folder}/cache", f"training.max_steps={options.steps}",
-                "training.eval_steps=0", "training.save_strategy=no", "training.warmup_ratio=0"]
-    settings += (["logging.logging_steps=1", "logging.webhook_minutes=0",
-                  "logging.webhooks=[{kind: json, url_env: BENCH_HOOK}]"] if told
-                 else [f"logging.logging_steps={options.steps}", "logging.report_to=none"])
+SHORT = ["training.per_device_train_batch_size=1", "training.gradient_accumulation_steps=1", "data.max_length=32",
+         "lora.r=1", "training.lr_scheduler_type=constant"]
+# What is told: settings beside those of a quiet run, and whether on a terminal.
+WAYS = {
+    "quiet": (["logging.report_to=none"], False),
+    "metrics": (["logging.report_to=none", "logging.logging_steps=1"], False),
+    "and TensorBoard": (["logging.logging_steps=1"], False),
+    "and the live line": (["logging.logging_steps=1"], True),
+    "and a message a step": (["logging.logging_steps=1", "logging.webhook_minutes=0",
+                              "logging.webhooks=[{kind: json, url_env: BENCH_HOOK}]"], True),
+}
+
+
+def narrow_model(options, folder):
+    """A folder with one narrow layer, in the words of the embedded model."""
+    shape, source = f"{folder}/shape", f"{ROOT}/models/tiny-story"
+    os.mkdir(shape)
+    with open(f"{source}/config.json") as file:
+        config = json.load(file)
+    config.update(hidden_size=16, intermediate_size=16, head_dim=16, num_attention_heads=1, num_key_value_heads=1,
+                  num_hidden_layers=1)
+    with open(f"{shape}/config.json", "w") as file:
+        json.dump(config, file)
+    subprocess.run([options.snug, "synth", shape, f"{folder}/model"], check=True, stdout=subprocess.DEVNULL)
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(f"{source}/{name}", f"{folder}/model/{name}")
+    return [f"model.path={folder}/model", *SHORT]
+
+
+def train(options, folder, steps, way, url, more):
+    """One run; returns the seconds of its own threads."""
+    told, terminal = WAYS[way]
+    settings = [f"output_dir={folder}/run", f"data.cache_dir={folder}/cache", f"training.max_steps={steps}",
+                f"logging.logging_steps={steps}", "training.eval_steps=0", "training.save_strategy=no",
+                "training.warmup_ratio=0", *more, *told]
     command = [options.snug, "train", f"{ROOT}/recipes/ship_log.yml", "--overwrite", "--threads", str(options.threads)]
-    command += [] if told else ["--json"]
+    command += [] if terminal else ["--json"]
     for setting in settings:
         command += ["--set", setting]
     environment = dict(os.environ, BENCH_HOOK=url, TERM="xterm", OMP_WAIT_POLICY="passive")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if told:  # on a terminal
+    if terminal:
         reader, writer = pty.openpty()
         child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=writer, stderr=writer)
         os.close(writer)
@@ -66,38 +98,35 @@ def train(options, folder, told, url):
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
+def step_us(options, folder, steps, way, url, more=()):
+    """What a step takes where the start is taken off."""
+    few = steps // 10
+    seconds = [train(options, folder, count, way, url, more) for count in (few, few + steps)]
+    return 1e6 * (seconds[1] - seconds[0]) / steps
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--snug", default=f"{ROOT}/build/release/snug")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/hook"
-    ratios, told_seconds, quiet_seconds = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        train(options, folder, False, url)  # tokens are in the cache then
-        for round_number in range(options.rounds):
-            times = {}
-            for told in (True, False) if round_number % 2 else (False, True):
-                times[told] = train(options, folder, told, url)
-            told_seconds.append(times[True])
-            quiet_seconds.append(times[False])
-            ratios.append(times[True] / times[False] - 1)
-            print(f"round {round_number + 1}: told {times[True]:.3f} s, quiet {times[False]:.3f} s, "
-                  f"{100 * ratios[-1]:+.2f}%", flush=True)
-        program = f"{os.path.dirname(options.snug)}/run_events"
-        direct = None
-        if os.path.exists(program):
-            direct = json.loads(subprocess.run([program, folder, "20000", url], check=True, capture_output=True).stdout)
-    step_us = 1e6 * statistics.median(quiet_seconds) / options.steps
-    print(json.dumps({"rounds": options.rounds, "steps": options.steps, "threads": options.threads,
-                      "messages": Server.messages, "median_percent": round(100 * statistics.median(ratios), 2),
-                      "percent_of_sums": round(100 * (sum(told_seconds) / sum(quiet_seconds) - 1), 2),
-                      "quiet_step_us": round(step_us), "telling_a_logged_step_us": direct and direct["logged_us"],
-                      "telling_another_step_us": direct and direct["other_us"]}))
+        short = narrow_model(options, folder)
+        train(options, folder, 1, "quiet", url, short)  # tokens are in the cache then
+        rounds = []
+        for _ in range(options.rounds):
+            rounds.append({way: step_us(options, folder, options.steps, way, url, short) for way in WAYS})
+            print(", ".join(f"{way} {us:.0f}" for way, us in rounds[-1].items()), "us", flush=True)
+        recipe_us = step_us(options, folder, 60, "quiet", url)
+    for way in WAYS:
+        costs = sorted(times[way] - times["quiet"] for times in rounds)
+        print(f"{way:22}{statistics.median(costs):7.1f} us a step ({costs[0]:.1f} to {costs[-1]:.1f}), "
+              f"{100 * statistics.median(costs) / recipe_us:.3f}% of a step of the recipe ({recipe_us / 1000:.1f} ms)")
 
 
 if __name__ == "__main__":
