@@ -1,57 +1,27 @@
 // Exact match: evaluations that generate answers.
 #include <gtest/gtest.h>
 
-#include "support/run_snug.h"
+#include "support/four_answers.h"
 
 namespace snug {
 namespace {
 
-class ExactMatch : public testing::Test {
+class ExactMatch : public FourAnswers {
  protected:
-  void SetUp() override {
-    std::string rows;
-    for (const auto& [prompt, answer] :
-         {std::pair("Who has the lantern?", "The fox"), std::pair("Where is the boat?", "On the hill"),
-          std::pair("What is lost?", "A red drum"), std::pair("When do we sail?", "At dusk")}) {
-      rows += Json({{"prompt", prompt}, {"completion", answer}}).dump() + "\n";
-    }
-    write_file_atomically(path("rows.jsonl"), rows);
-    write_file_atomically(path("first.jsonl"), rows.substr(0, rows.find('\n') + 1));
-  }
-  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-
-  CommandResult train(const std::vector<std::string>& settings) const {
-    std::vector<std::string> all = {"train", source_path("recipes/ship_log.yml"), "--json"};
-    std::vector<std::string> common = {"output_dir=" + path("run"),
-                                       "data.cache_dir=" + path("cache"),
-                                       "data.train_file=" + path("rows.jsonl"),
-                                       "data.eval_file=" + path("rows.jsonl"),
-                                       "data.max_length=64",
-                                       "lora.lora_dropout=0",
-                                       "training.warmup_ratio=0",
-                                       "training.per_device_train_batch_size=4",
-                                       "training.eval_max_new_tokens=16"};
-    for (const std::vector<std::string>& list : {common, settings}) {
-      for (const std::string& setting : list) {
-        all.insert(all.end(), {"--set", setting});
-      }
-    }
-    return run_snug(all);
-  }
   Json summary_of(const std::vector<std::string>& settings) const {
-    CommandResult result = train(settings);
+    std::vector<std::string> all = settings;
+    all.insert(all.begin(), "training.eval_max_new_tokens=16");
+    CommandResult result = train(all, {"--json"});
     EXPECT_EQ(result.exit_code, 0) << result.errors;
     return parse_json(result.output, "summary");
   }
-
-  TemporaryFolder folder_;
 };
 
 // Four answers learned by heart; and the best evaluation is the one that had them all.
 TEST_F(ExactMatch, IsOneForAModelThatKnowsTheAnswers) {
-  Json summary = summary_of({"training.max_steps=60", "training.eval_steps=20",
-                             "training.metric_for_best_model=eval_exact_match", "training.save_strategy=best",
-                             "training.lr_scheduler_type=constant"});
+  Json summary =
+      summary_of({"training.max_steps=60", "training.eval_steps=20",
+                  "training.metric_for_best_model=eval_exact_match", "training.save_strategy=best"});
   const Json& evaluations = summary["evaluations"];
   ASSERT_EQ(evaluations.size(), 3U);
   EXPECT_EQ(evaluations.back()["eval_exact_match"], 1.0) << evaluations;
@@ -86,7 +56,7 @@ TEST_F(ExactMatch, OfEveryKindOfRun) {
   };
   for (std::vector<std::string> settings : kinds) {
     std::string name = settings.front();
-    settings.insert(settings.end(), {"training.max_steps=60", "training.lr_scheduler_type=constant"});
+    settings.emplace_back("training.max_steps=60");
     Json summary = summary_of(settings);
     EXPECT_EQ(summary["evaluations"].back()["eval_exact_match"], 1.0) << name;
     EXPECT_EQ(summary["planned_bytes"], summary["allocated_bytes"]) << name;
@@ -96,21 +66,7 @@ TEST_F(ExactMatch, OfEveryKindOfRun) {
 
 // A small T5 from scratch: what its encoder hands over is in the plan, and takes nothing from training.
 TEST_F(ExactMatch, BehindAnEncoder) {
-  std::filesystem::create_directory(path("t5"));
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
-    std::filesystem::copy_file(source_path(std::string("models/tiny-story/") + name),
-                               path(std::string("t5/") + name));
-  }
-  Json config = read_json(source_path("tests/goldens/references/t5_one_head/config.json"));
-  config.update({{"vocab_size", 1024}, {"d_model", 32}, {"d_ff", 64}, {"dropout_rate", 0.0}});
-  write_file_atomically(path("t5/config.json"), config.dump());
-  const std::vector<std::string> settings = {"model.path=" + path("t5"),
-                                             "model.from_scratch=true",
-                                             "model.dtype=fp32",
-                                             "lora=null",
-                                             "training.learning_rate=1e-2",
-                                             "training.max_steps=100",
-                                             "training.lr_scheduler_type=constant"};
+  const std::vector<std::string> settings = small_t5();
   Json summary = summary_of(settings);
   EXPECT_EQ(summary["evaluations"].back()["eval_exact_match"], 1.0);
   EXPECT_EQ(summary["evaluations"].back()["eval_answers"], 4);
@@ -125,7 +81,8 @@ TEST_F(ExactMatch, BehindAnEncoder) {
 
 TEST_F(ExactMatch, NeedsRowsThatAsk) {
   write_file_atomically(path("text.jsonl"), "{\"text\": \"The fox has the lantern.\"}\n");
-  CommandResult result = train({"data.eval_file=" + path("text.jsonl"), "training.max_steps=1"});
+  CommandResult result = train(
+      {"data.eval_file=" + path("text.jsonl"), "training.eval_max_new_tokens=16", "training.max_steps=1"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.errors.find("training.eval_max_new_tokens is 16"), std::string::npos) << result.errors;
   EXPECT_NE(result.errors.find("text.jsonl"), std::string::npos) << result.errors;

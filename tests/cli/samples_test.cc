@@ -2,49 +2,23 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <map>
 #include <set>
 
 #include "support/event_reader.h"
-#include "support/run_snug.h"
+#include "support/four_answers.h"
 
 namespace snug {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Samples : public testing::Test {
+class Samples : public FourAnswers {
  protected:
-  void SetUp() override {
-    std::string rows;
-    for (const auto& [prompt, answer] : answers_) {
-      rows += Json({{"prompt", prompt}, {"completion", answer}}).dump() + "\n";
-    }
-    write_file_atomically(path("rows.jsonl"), rows);
-  }
-  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-
   CommandResult train(const std::vector<std::string>& settings,
                       const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = {"train", source_path("recipes/ship_log.yml")};
-    std::vector<std::string> common = {"output_dir=" + path("run"),
-                                       "data.cache_dir=" + path("cache"),
-                                       "data.train_file=" + path("rows.jsonl"),
-                                       "data.eval_file=" + path("rows.jsonl"),
-                                       "data.max_length=64",
-                                       "lora.lora_dropout=0",
-                                       "training.warmup_ratio=0",
-                                       "training.per_device_train_batch_size=4",
-                                       "training.lr_scheduler_type=constant",
-                                       "logging.logging_steps=1",
-                                       "training.validation_max_new_tokens=16"};
-    for (const std::vector<std::string>& list : {common, settings}) {
-      for (const std::string& setting : list) {
-        all.insert(all.end(), {"--set", setting});
-      }
-    }
-    all.insert(all.end(), more.begin(), more.end());
-    return run_snug(all);
+    std::vector<std::string> all = settings;
+    all.insert(all.begin(), {"logging.logging_steps=1", "training.validation_max_new_tokens=16"});
+    return FourAnswers::train(all, more);
   }
   // Rows of metrics.jsonl without what clocks say.
   std::vector<Json> rows() const {
@@ -68,24 +42,15 @@ class Samples : public testing::Test {
     return found;
   }
   std::string generated(const std::string& prompt, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = {"generate",
-                                    source_path("models/tiny-story"),
-                                    "--adapter",
-                                    path("run"),
-                                    "--prompt",
-                                    prompt,
-                                    "--max-new-tokens",
-                                    "16",
-                                    "--json"};
+    return generated_by({source_path("models/tiny-story"), "--adapter", path("run")}, prompt, more);
+  }
+  static std::string generated_by(const std::vector<std::string>& model, const std::string& prompt,
+                                  const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = {"generate", "--prompt", prompt, "--max-new-tokens", "16", "--json"};
+    all.insert(all.end(), model.begin(), model.end());
     all.insert(all.end(), more.begin(), more.end());
     return json_output(run_snug(all))["text"];
   }
-
-  const std::map<std::string, std::string> answers_ = {{"Who has the lantern?", "The fox"},
-                                                       {"Where is the boat?", "On the hill"},
-                                                       {"What is lost?", "A red drum"},
-                                                       {"When do we sail?", "At dusk"}};
-  TemporaryFolder folder_;
 };
 
 // Answers learned by heart; and a prompt that is in no row, as snug generate answers it in the end.
@@ -122,6 +87,23 @@ TEST_F(Samples, AreWhatTheModelWrites) {
       EXPECT_FALSE(events.scalars.contains("train/sample"));
     }
   }
+}
+
+// The encoder reads the prompt, and the decoder begins its answer.
+TEST_F(Samples, OfAModelWithAnEncoder) {
+  std::vector<std::string> settings = small_t5();
+  settings.insert(settings.end(), {"training.eval_steps=0",
+                                   "training.validation_prompts=[{prompt: 'What is lost?', "
+                                   "reference: A red drum}, 'Who has the boat?']"});
+  CommandResult result = train(settings);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  std::vector<Json> found = samples();
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0]["text"], "A red drum");
+  EXPECT_EQ(found[0]["reference"], "A red drum");
+  EXPECT_EQ(found[1]["text"], generated_by({path("run")}, "Who has the boat?"));
+  Json summary = read_json(path("run/summary.json"));
+  EXPECT_EQ(summary["planned_bytes"], summary["allocated_bytes"]);
 }
 
 // A run that goes on writes what the one that never stopped wrote, each once; drawn at random, too.
