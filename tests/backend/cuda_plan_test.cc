@@ -77,8 +77,8 @@ TEST(PlannedCard, ProductsTakeTheirFixedScratch) {
   EXPECT_EQ(bias.workspace_bytes(), 63 * 640 * 4);
 }
 
-// At most 144 MiB of values at once, in slices of multiples of 256 that differ by little: 37,888 rows of
-// 3,584 in bf16 take two of 18,944, the columns two of 1,792; of 28,672 x 4,096 two of 14,336 and of 2,048.
+// At most 264 MiB of values at once, which are 37,888 x 3,584 in bf16; what is larger in slices of multiples
+// of 256 that differ by little: of 55,296 x 5,120 three of 18,432 rows, or of 1,792 columns.
 TEST(PlannedCard, WeightsOfCodesAreMultipliedInSlices) {
   auto coded = [](OpKind kind, int64_t rows, int64_t columns) {
     OneOp product(kind, {{fixed(8), fixed(columns)}, {fixed(rows), fixed(columns)}},
@@ -90,12 +90,12 @@ TEST(PlannedCard, WeightsOfCodesAreMultipliedInSlices) {
     return product.workspace_bytes();
   };
   EXPECT_EQ(coded(OpKind::linear, 640, 512), 640 * 512 * 2 + kProductScratch);
-  EXPECT_EQ(coded(OpKind::linear, 37888, 3584), 18944 * 3584 * 2 + kProductScratch);
-  EXPECT_EQ(coded(OpKind::linear_backward_input, 37888, 3584), 1792 * 37888 * 2 + kProductScratch);
-  EXPECT_EQ(coded(OpKind::linear, 28672, 4096), 14336 * 4096 * 2 + kProductScratch);
-  EXPECT_EQ(coded(OpKind::linear_backward_input, 28672, 4096), 2048 * 28672 * 2 + kProductScratch);
+  EXPECT_EQ(coded(OpKind::linear, 37888, 3584), 37888 * 3584 * 2 + kProductScratch);
+  EXPECT_EQ(coded(OpKind::linear_backward_input, 37888, 3584), 37888 * 3584 * 2 + kProductScratch);
+  EXPECT_EQ(coded(OpKind::linear, 55296, 5120), 18432 * 5120 * 2 + kProductScratch);
+  EXPECT_EQ(coded(OpKind::linear_backward_input, 55296, 5120), 1792 * 55296 * 2 + kProductScratch);
   // Where even slices in whole units would be too large, the last is the smaller: 1,110 columns fit.
-  EXPECT_EQ(coded(OpKind::linear_backward_input, 68000, 2200), 1024 * 68000 * 2 + kProductScratch);
+  EXPECT_EQ(coded(OpKind::linear_backward_input, 124600, 2200), 1024 * 124600 * 2 + kProductScratch);
 }
 
 TEST(PlannedCard, TheLossHeadHoldsAChunkOfLogits) {

@@ -8,10 +8,9 @@
 
 namespace snug::cuda {
 
-// A fraction of what a layer's weights would take in 16 bits. Larger slices are better: a product of few
-// columns leaves the last of its tiles alone on the card. This is what half of a 7B model's largest weight
-// takes.
-inline constexpr int64_t kSliceBytes = int64_t{144} << 20;
+// Larger slices are better: the last of a product's tiles are alone on the card. This is what a 7B model's
+// largest weight takes in 16 bits, whose memory the gradients of the output head have needed already.
+inline constexpr int64_t kSliceBytes = int64_t{264} << 20;
 inline constexpr int64_t kSliceUnit = 256;  // the widest tile of the products
 
 // Rows (or columns) of a weight in a slice, of which each takes `across` elements: as many in each slice but
