@@ -146,7 +146,7 @@ class Search {
     recipe.memory.micro_batch_tokens = micro_batch_sizes(recipe, spec_, limits_).back();
     Recipe full = recipe;
     full.memory.recompute = {Recompute::full};
-    Plan plan = plan_training(full, spec_, device_, limits_);
+    Plan plan = plan_for_peak(full, spec_, device_, limits_);
     if (!limit || plan.peak_bytes() <= *limit) {
       return true;
     }

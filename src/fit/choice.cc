@@ -7,6 +7,7 @@
 #include "compile/phases.h"
 #include "fit/recompute_search.h"
 #include "plan/lower.h"
+#include "plan/micro_batch_plans.h"
 #include "plan/speed.h"
 #include "plan/training.h"
 #include "program/names.h"
@@ -47,41 +48,47 @@ class Choice {
       chunks.push_back(kFewestChunkTokens);
     }
     for (int64_t chunk : chunks) {
+      Recipe chunked = recipe_;
+      chunked.memory.loss_chunk_tokens = chunk;
+      chunked.memory.micro_batch_tokens = sizes.front();
+      MicroBatchPlans plans(chunked, spec_, device_, limits_);
       for (int64_t tokens : sizes) {
-        if (!try_size(tokens, chunk)) {
+        chunked.memory.micro_batch_tokens = tokens;
+        bool is_hopeless = !plans.has_room() && tokens != sizes.back();
+        if (is_hopeless && kept_seconds_ > 0) {
+          continue;  // the smallest is as good as any
+        }
+        if (!try_size(chunked, plans)) {
           break;
         }
       }
-      if (best_ && best_->plan.fits()) {
+      if (best_ && best_->fits()) {
         break;
       }
     }
-    FittedRecipe fitted{std::move(best_->recipe), std::move(best_->plan), is_open};
+    Plan plan = plan_training(best_->recipe, spec_, device_, limits_);
+    FittedRecipe fitted{std::move(best_->recipe), std::move(plan), is_open};
     fitted.kept_peak_bytes = kept_peak_bytes_;
-    fitted.seconds = best_->seconds;
-    fitted.slower = kept_seconds_ > 0 ? best_->seconds / kept_seconds_ - 1 : 0;
+    fitted.seconds = best_->plan.seconds;
+    fitted.slower = kept_seconds_ > 0 ? best_->plan.seconds / kept_seconds_ - 1 : 0;
     return fitted;
   }
 
  private:
   // False if smaller micro-batches cannot be faster.
-  bool try_size(int64_t tokens, int64_t chunk) {
-    Recipe sized = recipe_;
-    sized.memory.micro_batch_tokens = tokens;
-    sized.memory.loss_chunk_tokens = chunk;
+  bool try_size(const Recipe& sized, const MicroBatchPlans& plans) {
     auto plan_with = [&](const std::vector<Recompute>& policies) {
       Recipe candidate = sized;
       candidate.memory.recompute = policies;
-      Plan plan = plan_training(candidate, spec_, device_, limits_);
-      double seconds = step_seconds(plan, rates_);
-      return PlannedCandidate{std::move(candidate), std::move(plan), seconds};
+      MicroBatchPlan plan = plans.with(candidate, rates_);
+      return PlannedCandidate{std::move(candidate), std::move(plan), memory_limit(recipe_, device_)};
     };
     PlannedCandidate kept = plan_with(recipe_.memory.recompute);
     if (kept_seconds_ == 0) {
-      kept_seconds_ = kept.seconds;
-      kept_peak_bytes_ = kept.plan.peak_bytes();
+      kept_seconds_ = kept.plan.seconds;
+      kept_peak_bytes_ = kept.plan.peak_bytes;
     }
-    bool all_kept = kept.plan.fits();
+    bool all_kept = kept.fits();
     if (all_kept && recipe_.memory.recompute.empty()) {
       kept.recipe.memory.recompute = {Recompute::none};
     }
@@ -89,8 +96,8 @@ class Choice {
       take(std::move(kept));
       return !all_kept;
     }
-    FewLayers few = few_layers(spec_, kept.plan.phase(kTrainPhase).program);
-    BatchLimits planned = planned_batch(kept.plan, kTrainPhase);
+    FewLayers few = few_layers(spec_, kept.plan.train.program);
+    BatchLimits planned = planned_batch(kept.plan.train.program);
     auto profile_with = [&](Recompute policy) {
       Recipe candidate = sized;
       candidate.memory.recompute = {policy};
@@ -98,19 +105,19 @@ class Choice {
       return of_all_layers(profile_layers(program, few.spec.all_layers(), kept.plan.step, rates_), few,
                            spec_);
     };
-    if (policies_.empty()) {
+    if (policies_.empty() && plans.has_room()) {
       policies_ = worthwhile_policies(profile_with);
     }
-    take(least_recompute(kept, {spec_.all_layers(), policies_, plan_with, profile_with}));
+    take(least_recompute({spec_.all_layers(), policies_, plan_with, profile_with, plans.room_bytes()}));
     return true;
   }
 
   // The fastest of those that fit; the smallest as long as none does.
   void take(PlannedCandidate candidate) {
-    bool fits = candidate.plan.fits();
-    bool is_better = !best_ || (fits && !best_->plan.fits()) ||
-                     (fits ? candidate.seconds < best_->seconds
-                           : !best_->plan.fits() && candidate.plan.peak_bytes() < best_->plan.peak_bytes());
+    bool fits = candidate.fits();
+    bool is_better = !best_ || (fits && !best_->fits()) ||
+                     (fits ? candidate.plan.seconds < best_->plan.seconds
+                           : !best_->fits() && candidate.plan.peak_bytes < best_->plan.peak_bytes);
     if (is_better) {
       best_ = std::move(candidate);
     }

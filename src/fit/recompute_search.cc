@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "program/names.h"
 #include "recipe/choices.h"
 #include "recipe/recompute_key.h"
 
@@ -185,32 +184,19 @@ PlannedCandidate smallest(const RecomputeProblem& problem) {
     std::vector<Recompute> policies(static_cast<size_t>(problem.layers), Recompute::full);
     policies.back() = last;
     PlannedCandidate one = problem.plan_with(policies);
-    if (!least || one.plan.peak_bytes() < least->plan.peak_bytes()) {
+    if (!least || one.plan.peak_bytes < least->plan.peak_bytes) {
       least = std::move(one);
     }
   }
   return std::move(*least);
 }
 
-// What comes and goes is placed behind what persists.
-int64_t persistent_bytes(const Plan& plan) {
-  const PhasePlan& phase = plan.phase(kTrainPhase);
-  int64_t end = phase.device().peak_bytes;
-  for (size_t id = 0; id < phase.offsets.size(); ++id) {
-    const Buffer& buffer = phase.program.buffers[id];
-    bool comes_and_goes = buffer.lifetime != Lifetime::persistent && buffer.home == Home::device;
-    end = comes_and_goes && phase.offsets[id] >= 0 ? std::min(end, phase.offsets[id]) : end;
-  }
-  return end;
-}
-
-std::vector<Found> mixtures_for(const PlannedCandidate& kept, const RecomputeProblem& problem) {
+std::vector<Found> mixtures_for(const RecomputeProblem& problem) {
   std::vector<Policy> policies;
   for (Recompute policy : problem.policies) {
     policies.push_back(with_profile(policy, problem.profile_with));
   }
-  int64_t room = *kept.plan.limit_bytes - kept.plan.context_bytes - persistent_bytes(kept.plan);
-  return Mixtures(std::move(policies), room).best();
+  return Mixtures(std::move(policies), problem.room_bytes).best();
 }
 
 std::string recomputed(Recompute policy) {
@@ -284,18 +270,21 @@ std::vector<Recompute> worthwhile_policies(const ProfileWith& profile_with) {
   return policies;
 }
 
-PlannedCandidate least_recompute(const PlannedCandidate& kept, const RecomputeProblem& problem) {
+PlannedCandidate least_recompute(const RecomputeProblem& problem) {
+  if (problem.room_bytes <= 0) {
+    return smallest(problem);
+  }
   int64_t most_kept = std::numeric_limits<int64_t>::max();
   int plans = 0;
-  for (const Found& one : mixtures_for(kept, problem)) {
+  for (const Found& one : mixtures_for(problem)) {
     if (one.kept_bytes > most_kept) {
       continue;
     }
     PlannedCandidate candidate = problem.plan_with(one.policies);
-    if (candidate.plan.fits()) {
+    if (candidate.fits()) {
       return candidate;
     }
-    int64_t excess = candidate.plan.peak_bytes() - *candidate.plan.limit_bytes;
+    int64_t excess = candidate.plan.peak_bytes - *candidate.limit_bytes;
     most_kept = one.kept_bytes - (++plans < kMostPlans ? 0 : excess);
   }
   return smallest(problem);

@@ -3,19 +3,22 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fit/layer_profile.h"
-#include "plan/plan.h"
+#include "plan/micro_batch_plans.h"
 #include "recipe/recipe.h"
 
 namespace snug {
 
 struct PlannedCandidate {
   Recipe recipe;
-  Plan plan;
-  double seconds = 0;  // of a step, expected
+  MicroBatchPlan plan;
+  std::optional<int64_t> limit_bytes = std::nullopt;
+
+  bool fits() const { return !limit_bytes || plan.peak_bytes <= *limit_bytes; }
 };
 
 // "nothing recomputed", "full recomputation in all layers", "recomputation in layers 0-14 (everything), 15-20
@@ -33,10 +36,11 @@ struct RecomputeProblem {
   const std::vector<Recompute>& policies;  // as worthwhile_policies gives them
   std::function<PlannedCandidate(const std::vector<Recompute>&)> plan_with;
   ProfileWith profile_with;
+  int64_t room_bytes = 0;  // for what does not persist
 };
 
-// The fastest mixture that fits. The first layers recompute most, as what they keep lives longest. `kept`
-// keeps everything, and does not fit. Where nothing fits: the smallest.
-PlannedCandidate least_recompute(const PlannedCandidate& kept, const RecomputeProblem& problem);
+// The fastest mixture that fits, of a run that does not fit with everything kept. The first layers recompute
+// most, as what they keep lives longest. Where nothing fits: the smallest.
+PlannedCandidate least_recompute(const RecomputeProblem& problem);
 
 }  // namespace snug

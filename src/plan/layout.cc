@@ -118,32 +118,36 @@ std::string find_moving(const Layout& layout) {
 
 }  // namespace
 
+PhaseLayout layout_of(const PhasePlan& phase) {
+  PhaseLayout layout{.name = phase.name(), .ops = {}, .buffers = {}};
+  for (const Op& op : phase.program.ops) {
+    layout.ops.push_back(op.name);
+  }
+  int last_op = std::max(0, static_cast<int>(layout.ops.size()) - 1);
+  std::vector<Interval> intervals = lifetimes(phase.program);
+  for (size_t id = 0; id < phase.program.buffers.size(); ++id) {
+    const Buffer& buffer = phase.program.buffers[id];
+    if (phase.offsets[id] < 0) {
+      continue;
+    }
+    bool persists = buffer.lifetime == Lifetime::persistent;
+    Interval lives = persists ? Interval{0, last_op} : intervals[id];
+    layout.buffers.push_back({.name = buffer.name,
+                              .role = buffer.role,
+                              .home = buffer.home,
+                              .persists = persists,
+                              .offset = phase.offsets[id],
+                              .bytes = align_up(buffer.max_bytes()),
+                              .first_op = lives.first,
+                              .last_op = lives.last});
+  }
+  return layout;
+}
+
 Layout layout_of(const Plan& plan) {
   Layout layout{.arena_bytes = plan.arena_bytes, .context_bytes = plan.context_bytes, .phases = {}};
   for (const PhasePlan& phase : plan.phases) {
-    PhaseLayout& one =
-        layout.phases.emplace_back(PhaseLayout{.name = phase.name(), .ops = {}, .buffers = {}});
-    for (const Op& op : phase.program.ops) {
-      one.ops.push_back(op.name);
-    }
-    int last_op = std::max(0, static_cast<int>(one.ops.size()) - 1);
-    std::vector<Interval> intervals = lifetimes(phase.program);
-    for (size_t id = 0; id < phase.program.buffers.size(); ++id) {
-      const Buffer& buffer = phase.program.buffers[id];
-      if (phase.offsets[id] < 0) {
-        continue;
-      }
-      bool persists = buffer.lifetime == Lifetime::persistent;
-      Interval lives = persists ? Interval{0, last_op} : intervals[id];
-      one.buffers.push_back({.name = buffer.name,
-                             .role = buffer.role,
-                             .home = buffer.home,
-                             .persists = persists,
-                             .offset = phase.offsets[id],
-                             .bytes = align_up(buffer.max_bytes()),
-                             .first_op = lives.first,
-                             .last_op = lives.last});
-    }
+    layout.phases.push_back(layout_of(phase));
   }
   return layout;
 }
@@ -176,13 +180,19 @@ std::vector<int64_t> live_bytes(const PhaseLayout& phase) {
   return live;
 }
 
+int64_t persistent_bytes(const PhaseLayout& phase) {
+  int64_t end = 0;
+  for (const PlacedBuffer& buffer : phase.buffers) {
+    bool counts = buffer.home == Home::device && buffer.persists;
+    end = std::max(end, counts ? buffer.offset + buffer.bytes : 0);
+  }
+  return end;
+}
+
 int64_t persistent_bytes(const Layout& layout) {
   int64_t end = 0;
   for (const PhaseLayout& phase : layout.phases) {
-    for (const PlacedBuffer& buffer : phase.buffers) {
-      bool counts = buffer.home == Home::device && buffer.persists;
-      end = std::max(end, counts ? buffer.offset + buffer.bytes : 0);
-    }
+    end = std::max(end, persistent_bytes(phase));
   }
   return end;
 }

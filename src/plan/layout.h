@@ -40,12 +40,14 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
+PhaseLayout layout_of(const PhasePlan& phase);
 Layout layout_of(const Plan& plan);
 
 // Device bytes of a phase that are live at each op, beside what persists. What an op takes over from its
 // input counts once.
 std::vector<int64_t> live_bytes(const PhaseLayout& phase);
 // Where what persists ends on the device.
+int64_t persistent_bytes(const PhaseLayout& phase);
 int64_t persistent_bytes(const Layout& layout);
 
 Json layout_to_json(const Layout& layout);

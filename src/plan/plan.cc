@@ -2,8 +2,8 @@
 #include "plan/plan.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+#include <unordered_map>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -86,9 +86,9 @@ class PersistentLayout {
     SNUG_CHECK(same, "two phases disagree on the persistent buffer " + buffer.name);
   }
 
-  std::map<std::string, const Buffer*> known_;
+  std::unordered_map<std::string, const Buffer*> known_;
   std::vector<const Buffer*> order_;
-  std::map<std::string, int64_t> offsets_;
+  std::unordered_map<std::string, int64_t> offsets_;
   std::array<int64_t, kHomeCount> end_{};
 };
 

@@ -88,12 +88,16 @@ Program at_expected_size(Program program, const StepCut& step) {
   return sized(std::move(program), step.tokens / times, step.source_tokens / times, step.sequences / times);
 }
 
-double step_seconds(const Plan& plan, const DeviceRates& rates) {
+double step_seconds(const Program& train, const Program& update, const StepCut& step,
+                    const DeviceRates& rates) {
   SpeedEstimate estimate;
-  add_phase(estimate, at_expected_size(plan.phase(kTrainPhase).program, plan.step),
-            expected_micro_batches(plan.step), rates);
-  add_phase(estimate, plan.phase(kUpdatePhase).program, 1, rates);
+  add_phase(estimate, at_expected_size(train, step), expected_micro_batches(step), rates);
+  add_phase(estimate, update, 1, rates);
   return estimate.seconds;
+}
+
+double step_seconds(const Plan& plan, const DeviceRates& rates) {
+  return step_seconds(plan.phase(kTrainPhase).program, plan.phase(kUpdatePhase).program, plan.step, rates);
 }
 
 }  // namespace snug

@@ -30,5 +30,7 @@ Program at_expected_size(Program program, const StepCut& step);
 // What a step takes, with as many micro-batches as are expected and its tokens spread over them: to choose
 // between plans of one experiment.
 double step_seconds(const Plan& plan, const DeviceRates& rates);
+double step_seconds(const Program& train, const Program& update, const StepCut& step,
+                    const DeviceRates& rates);
 
 }  // namespace snug

@@ -11,6 +11,12 @@
 namespace snug {
 namespace {
 
+struct TrainingRequest {
+  const Recipe& recipe;
+  const ModelSpec& spec;
+  const Device& device;
+};
+
 // What an evaluation meets at most, where so many sequences bound its batches.
 BatchLimits evaluated_batch(const Recipe& recipe, int64_t sequences, const LimitsOf& limits_of) {
   Recipe sized = recipe;
@@ -18,11 +24,12 @@ BatchLimits evaluated_batch(const Recipe& recipe, int64_t sequences, const Limit
   return limits_of(sized).evaluate.value();
 }
 
-// Adds the evaluation with the largest batches that do not raise the peak.
-void add_largest_evaluation(Plan& plan, const Recipe& recipe, const ModelSpec& spec, const Device& device,
-                            const LimitsOf& limits_of) {
+// Adds the evaluation with the largest batches that do not raise the peak, of so many sequences at most.
+void add_largest_evaluation(Plan& plan, const TrainingRequest& request, const LimitsOf& limits_of,
+                            int64_t most_sequences) {
+  const auto& [recipe, spec, device] = request;
   std::optional<PhasePlan> chosen;
-  for (int64_t sequences = 1; sequences <= kMostEvaluationSequences; sequences *= 2) {
+  for (int64_t sequences = 1; sequences <= most_sequences; sequences *= 2) {
     BatchLimits batch = evaluated_batch(recipe, sequences, limits_of);
     if (chosen && batch.tokens + batch.source_tokens > kMostEvaluationTokens) {
       break;
@@ -37,9 +44,10 @@ void add_largest_evaluation(Plan& plan, const Recipe& recipe, const ModelSpec& s
   insert_phase(plan, std::move(*chosen), kSavePhase);
 }
 
-Plan plan_all_phases(const Recipe& recipe, const ModelSpec& spec, const Device& device,
-                     const LimitsOf& limits) {
-  LimitsOf limits_of = limits ? limits : [&](const Recipe& one) { return recipe_limits(one, spec); };
+// Where the recipe leaves an evaluation's batches open, they have up to `most_sequences`.
+Plan plan_all_phases(const TrainingRequest& request, const LimitsOf& limits, int64_t most_sequences) {
+  const auto& [recipe, spec, device] = request;
+  LimitsOf limits_of = limits ? limits : [&](const Recipe& one) { return recipe_limits(one, request.spec); };
   RunLimits batches = limits_of(recipe);
   bool evaluates = batches.evaluate.has_value();
   bool is_open = evaluates && !recipe.training.per_device_eval_batch_size;
@@ -49,7 +57,7 @@ Plan plan_all_phases(const Recipe& recipe, const ModelSpec& spec, const Device& 
   Plan plan = make_plan(compile_training(recipe, spec, batches), device, memory_limit(recipe, device));
   plan.step = batches.step;
   if (is_open) {
-    add_largest_evaluation(plan, recipe, spec, device, limits_of);
+    add_largest_evaluation(plan, request, limits_of, most_sequences);
   } else if (evaluates) {
     plan.evaluated_sequences = recipe.training.per_device_eval_batch_size;
   }
@@ -70,13 +78,21 @@ std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device) 
 
 Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                    const LimitsOf& limits) {
-  Plan plan = plan_all_phases(recipe, spec, device, limits);
+  Plan plan = plan_all_phases({recipe, spec, device}, limits, kMostEvaluationSequences);
   plan_saving(plan, recipe, device);
   return plan;
 }
 
+Plan plan_for_peak(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                   const LimitsOf& limits) {
+  return plan_all_phases({recipe, spec, device}, limits, 1);
+}
+
 BatchLimits planned_batch(const Plan& plan, std::string_view phase) {
-  const Program& program = plan.phase(phase).program;
+  return planned_batch(plan.phase(phase).program);
+}
+
+BatchLimits planned_batch(const Program& program) {
   auto rows = [&](const char* name) {
     BufferId id = program.find(name);
     return id == kNoBuffer ? 0 : program.buffer(id).dims[0].max;

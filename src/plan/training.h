@@ -21,7 +21,13 @@ std::optional<int64_t> memory_limit(const Recipe& recipe, const Device& device);
 Plan plan_training(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                    const LimitsOf& limits = {});
 
+// The same where nothing but the peak and the steps are asked for: an evaluation's batches that are left open
+// have one sequence, which never takes more, and nothing is said of checkpoints.
+Plan plan_for_peak(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                   const LimitsOf& limits = {});
+
 // What a batch of that phase has room for.
 BatchLimits planned_batch(const Plan& plan, std::string_view phase);
+BatchLimits planned_batch(const Program& program);
 
 }  // namespace snug

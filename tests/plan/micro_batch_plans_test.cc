@@ -1,0 +1,72 @@
+// Plans to choose between are the plans that are run by.
+#include "plan/micro_batch_plans.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cuda_plan/planned_card.h"
+#include "backend/null/null_backend.h"
+#include "compile/phases.h"
+#include "plan/layout.h"
+#include "plan/speed.h"
+#include "plan/training.h"
+#include "support/small_llama.h"
+
+namespace snug {
+namespace {
+
+constexpr DeviceRates kRates = {
+    .product_flops = 800e12, .ceiling_flops = 700e12, .bytes_per_second = 4e12, .seconds_per_op = 1e-6};
+
+Recipe evaluated_recipe() {
+  Recipe recipe = small_recipe();
+  recipe.data.eval_file = {"eval.jsonl"};
+  recipe.training.per_device_train_batch_size = 4;
+  recipe.training.gradient_accumulation_steps = 2;
+  recipe.training.eval_max_new_tokens = 3;
+  return recipe;
+}
+
+void expect_equal_to_plans(const Recipe& first, const Device& device) {
+  ModelSpec spec = small_llama();
+  LimitsOf limits;
+  MicroBatchPlans plans(first, spec, device, limits);
+  int64_t longest = first.data.max_length;
+  for (int64_t tokens : {longest, 2 * longest, 4 * longest}) {
+    for (Recompute policy : {Recompute::none, Recompute::selective, Recompute::full}) {
+      Recipe recipe = first;
+      recipe.memory.micro_batch_tokens = tokens;
+      recipe.memory.recompute = {policy};
+      Plan whole = plan_training(recipe, spec, device);
+      MicroBatchPlan one = plans.with(recipe, kRates);
+      EXPECT_EQ(one.peak_bytes, whole.peak_bytes());
+      EXPECT_EQ(one.train.offsets, whole.phase(kTrainPhase).offsets);
+      EXPECT_EQ(one.step.most, whole.step.most);
+      EXPECT_DOUBLE_EQ(one.seconds, step_seconds(whole, kRates));
+      EXPECT_EQ(plans.room_bytes(), *whole.limit_bytes - whole.context_bytes -
+                                        persistent_bytes(layout_of(whole.phase(kLoadPhase))));
+    }
+  }
+}
+
+TEST(MicroBatchPlans, AreThoseOfTheWholeRun) {
+  Recipe recipe = evaluated_recipe();
+  recipe.memory.limit_bytes = int64_t{1} << 30;
+  expect_equal_to_plans(recipe, NullBackend());
+  expect_equal_to_plans(recipe, PlannedCard());
+  recipe.lora = LoraSection{.r = 4, .lora_dropout = 0.1};
+  expect_equal_to_plans(recipe, PlannedCard());
+}
+
+TEST(MicroBatchPlans, KnowWhereNothingHelps) {
+  Recipe recipe = evaluated_recipe();
+  recipe.memory.limit_bytes = 1000;
+  ModelSpec spec = small_llama();
+  NullBackend device;
+  LimitsOf limits;
+  EXPECT_FALSE(MicroBatchPlans(recipe, spec, device, limits).has_room());
+  recipe.memory.limit_bytes = int64_t{1} << 30;
+  EXPECT_TRUE(MicroBatchPlans(recipe, spec, device, limits).has_room());
+}
+
+}  // namespace
+}  // namespace snug
