@@ -53,19 +53,31 @@ std::string check_backward_weight(const Program& program, const Op& op) {
 }
 
 OpCost product_cost(const Program& program, const Op& op, double elements_of_y, double inner) {
-  return {2.0 * elements_of_y * inner, touched_bytes(program, op)};
+  return {
+      .flops = 2.0 * elements_of_y * inner, .bytes = touched_bytes(program, op), .starts = kProductStarts};
+}
+
+// With w among the inputs: codes become numbers first, which are written and read again.
+OpCost weight_product_cost(const Program& program, const Op& op, double elements_of_y, double inner) {
+  OpCost cost = product_cost(program, op, elements_of_y, inner);
+  const Buffer& w = program.buffer(op.inputs[1]);
+  if (w.format.is_coded()) {
+    DType dtype = program.buffer(op.inputs[0]).format.dtype;
+    cost.apart_bytes = 2.0 * static_cast<double>(bytes_of(dtype, w.max_elements()));
+  }
+  return cost;
 }
 
 OpCost cost_of_linear(const Program& program, const Op& op) {
   const Buffer& w = program.buffer(op.inputs[1]);
-  return product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
-                      static_cast<double>(columns_of(w)));
+  return weight_product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
+                             static_cast<double>(columns_of(w)));
 }
 
 OpCost cost_of_backward_input(const Program& program, const Op& op) {
   const Buffer& w = program.buffer(op.inputs[1]);
-  return product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
-                      static_cast<double>(rows_of(w)));
+  return weight_product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
+                             static_cast<double>(rows_of(w)));
 }
 
 OpCost cost_of_backward_weight(const Program& program, const Op& op) {

@@ -60,7 +60,10 @@ OpCost cost_of_lora(const Program& program, const Op& op) {
   for (const LoraPart& part : attributes.parts) {
     rows += static_cast<double>(part.rows);
   }
-  return {2.0 * tokens * rows * static_cast<double>(attributes.rank), touched_bytes(program, op)};
+  // Parts are products of their own.
+  return {.flops = 2.0 * tokens * rows * static_cast<double>(attributes.rank),
+          .bytes = touched_bytes(program, op),
+          .starts = 1 + (kProductStarts - 1) * static_cast<double>(attributes.parts.size())};
 }
 
 }  // namespace

@@ -63,14 +63,17 @@ double product_flops(const Program& program, const Op& op) {
          static_cast<double>(program.buffer(op.inputs[In::w]).max_elements());
 }
 
+// Between the products logits are written and read in fp32.
+constexpr double kHeadEfficiency = 0.8;
+
 OpCost cost_of_loss(const Program& program, const Op& op) {
-  return {product_flops(program, op), touched_bytes(program, op)};
+  return {product_flops(program, op), touched_bytes(program, op), kHeadEfficiency, kProductStarts};
 }
 
 OpCost cost_of_gradient(const Program& program, const Op& op) {
   double products = 1.0 + (output_of(program, op, Out::dx) != nullptr ? 1.0 : 0.0) +
                     (output_of(program, op, Out::dw) != nullptr ? 1.0 : 0.0);
-  return {products * product_flops(program, op), touched_bytes(program, op)};
+  return {products * product_flops(program, op), touched_bytes(program, op), kHeadEfficiency, kProductStarts};
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ std::string find_dtype_mismatch(const std::vector<const Buffer*>& buffers);
 double touched_bytes(const Program& program, const Op& op);
 
 // Cost of an op that is one pass over its buffers with `flops_per_element` on the largest of them.
+// A product is begun three times over: its tiles are filled, multiplied and written.
+inline constexpr double kProductStarts = 3;
+
 OpCost streaming_cost(const Program& program, const Op& op, double flops_per_element);
 
 // Rows and columns of a matrix at the planned size.

@@ -13,8 +13,10 @@ namespace snug {
 
 struct OpCost {
   double flops = 0;
-  double bytes = 0;       // read and written once each
-  double efficiency = 1;  // the share of the matrix units' rate for products that its flops reach
+  double bytes = 0;        // read and written once each
+  double efficiency = 1;   // the share of the matrix units' rate for products that its flops reach
+  double starts = 1;       // of kernels, one behind the other: what an op takes however small it is
+  double apart_bytes = 0;  // moved before or behind all that, hidden by nothing
 };
 
 struct OpRow {

@@ -14,10 +14,14 @@ namespace {
 // More operations a byte than this, and the matrix units set the pace.
 constexpr double kProductIntensity = 8;
 
-// Arithmetic and memory are added, not overlapped: that is what thin products were seen to cost.
+// Arithmetic hides memory, or memory arithmetic, but for this share of what is hidden.
+constexpr double kNotHidden = 0.1;
+
 double seconds_of(const OpCost& cost, const DeviceRates& rates) {
-  return cost.flops / (cost.efficiency * rates.product_flops) + cost.bytes / rates.bytes_per_second +
-         rates.seconds_per_op;
+  double arithmetic = cost.flops / (cost.efficiency * rates.product_flops);
+  double memory = cost.bytes / rates.bytes_per_second;
+  return std::max(arithmetic, memory) + kNotHidden * std::min(arithmetic, memory) +
+         cost.apart_bytes / rates.bytes_per_second + cost.starts * rates.seconds_per_op;
 }
 
 void add_phase(SpeedEstimate& estimate, const Program& program, double times, const DeviceRates& rates) {

@@ -6,7 +6,9 @@
 #include "data/batches/limits.h"
 #include "data/batches/synthetic.h"
 #include "support/curve_case.h"
+#include "support/random_recipes.h"
 #include "support/small_llama.h"
+#include "support/temporary_folder.h"
 #include "support/written_bytes.h"
 
 namespace snug {
@@ -109,6 +111,30 @@ TEST(CudaPlan, IsWhatACardAllocatesAndWrites) {
       fixture.runner.evaluate(make_dataset(short_ones), most);
     }
     EXPECT_EQ(differences_from(fixture.plan, fixture.backend.written()), std::vector<std::string>()) << name;
+  }
+}
+
+// Whatever the recipe: what is planned is allocated, written and all that the driver counts beside its
+// context.
+TEST(CudaPlan, IsWhatFortyRandomRecipesUse) {
+  SKIP_WITHOUT_CARD();
+  Rng rng(1);
+  for (int round = 0; round < 40; ++round) {
+    TemporaryFolder folder;
+    write_config(folder.path(), random_shape(rng));
+    Recipe recipe = random_recipe(rng, folder.path());
+    if (recipe.model.dtype == DType::bf16 && recipe.training.gradient_dtype == DType::f32 &&
+        rng.below(2) == 0) {
+      recipe.model.dtype = DType::f16;
+    }
+    FixtureOn<NoisyCard> fixture(recipe, {});
+    int64_t planned = plan_training(recipe, fixture.spec, PlannedCard()).device_bytes();
+    EXPECT_EQ(fixture.backend.allocated_bytes(Home::device), planned) << "round " << round;
+    run_all_phases(fixture, folder.path());
+    EXPECT_EQ(fixture.backend.allocated_bytes(Home::device), planned) << "round " << round;
+    EXPECT_EQ(differences_from(fixture.plan, fixture.backend.written()), std::vector<std::string>())
+        << "round " << round;
+    EXPECT_LE(fixture.backend.driver_bytes(), fixture.plan.peak_bytes()) << "round " << round;
   }
 }
 
