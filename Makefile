@@ -45,7 +45,7 @@ test:  ## the fast tests
 	@$(call ctest,release) -LE slow
 
 test-debug:  ## the fast tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(setup) build test
+	@$(setup) build test fuzz
 	@$(call configure,debug,-DSNUG_TESTS=ON)
 	@$(call build,debug)
 	@$(call ctest,debug) -LE slow
@@ -97,14 +97,14 @@ lint:  ## layout, layers, sizes, clang-tidy
 
 fuzz:  ## each fuzz harness for FUZZ_SECONDS (default 10)
 	@$(setup) build fuzz
-	@$(call configure,fuzz)
-	@$(call build,fuzz) --target fuzzers
+	@$(call configure,debug)
+	@$(call build,debug) --target fuzzers
 	@./tools/fuzz.sh $(FUZZ_SECONDS)
 
 fuzz-long:  ## each for FUZZ_MINUTES (default 30), going on from the inputs kept in FUZZ_CORPUS
 	@$(setup) build fuzz
-	@$(call configure,fuzz)
-	@$(call build,fuzz) --target fuzzers
+	@$(call configure,debug)
+	@$(call build,debug) --target fuzzers
 	@FUZZ_CORPUS=$(FUZZ_CORPUS) ./tools/fuzz.sh $$(($(FUZZ_MINUTES) * 60)) --long
 
 clean:  ## remove build/

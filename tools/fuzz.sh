@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz harness of build/fuzz for the given number of seconds. Seeds come from fuzz/corpus/<name>/; what
+# Runs every fuzz harness of build/debug for the given number of seconds. Seeds come from fuzz/corpus/<name>/; what
 # the run finds is kept in FUZZ_CORPUS/<name>/ (default build/fuzz/corpus) for the next one, and an input that
 # crashes in build/fuzz/crashes/.
 #
@@ -40,7 +40,7 @@ figures() {  # log
 mkdir -p build/fuzz/crashes
 ran=0
 failed=()
-for harness in build/fuzz/fuzz_*; do
+for harness in build/debug/fuzz_*; do
   [[ -f $harness && -x $harness ]] || continue
   name=$(basename "$harness")
   name=${name#fuzz_}
@@ -69,7 +69,7 @@ for harness in build/fuzz/fuzz_*; do
   ran=$((ran + 1))
 done
 if ((ran == 0)); then
-  echo "fuzz: there are no such harnesses in build/fuzz" >&2
+  echo "fuzz: there are no such harnesses in build/debug" >&2
   exit 1
 fi
 if ((${#failed[@]})); then

@@ -31,13 +31,13 @@ class WatchedBackend : public NoisyBackend {
 
   void upload(void* device, const void* host, int64_t bytes) override {
     CpuBackend::upload(device, host, bytes);
-    mark({offset_of(device), bytes});
+    mark_written({offset_of(device), bytes});
   }
 
   void quantise(const CodePiece& piece) override {
     CpuBackend::quantise(piece);
-    mark({offset_of(piece.codes), piece.code_bytes()});
-    mark({offset_of(piece.scales), piece.units() * size_of(DType::f32)});
+    mark_written({offset_of(piece.codes), piece.code_bytes()});
+    mark_written({offset_of(piece.scales), piece.units() * size_of(DType::f32)});
   }
 
   void run(const KernelCall& call) override {
@@ -133,7 +133,7 @@ class WatchedBackend : public NoisyBackend {
     }
   }
 
-  void mark(Range range) { std::fill_n(touched_.begin() + range.begin, range.bytes, true); }
+  void mark_written(Range range) { std::fill_n(touched_.begin() + range.begin, range.bytes, true); }
   // A written byte may be what the garbage was, but not what both rounds' garbage was.
   void mark_differences(const std::vector<std::byte>& start, Range range) {
     for (int64_t i = range.begin; i < range.begin + range.bytes; ++i) {
