@@ -2,10 +2,10 @@
 // executor and step. Prints one line "SNUG {json}", and with profile=1 where the time goes.
 //
 //   train_gpu model=Qwen/Qwen2.5-7B-Instruct batch=4 length=2048 [target=256] [rank=128] [dtype=bf16]
-//             [quantization=none|nf4|nf4_double|fp4|int8] [memory=23.6GiB] [chunk=1024] [steps=6]
-//             [accumulate=1] [recompute=none|selective|full|fit|none:8,selective:24] [graphs=1] [profile=0]
-//             [plan=0] [states=fp32|bf16|8bit] [gradients=fp32|bf16] [dropout=0.05] [model_dropout=0]
-//             [curve=FOLDER] [checkpoint=FOLDER] [weights=FOLDER]
+//             [quantization=none|nf4|nf4_double|fp4|int8] [compute=dtype|fp8] [memory=23.6GiB] [chunk=1024]
+//             [steps=6] [accumulate=1] [recompute=none|selective|full|fit|none:8,selective:24] [graphs=1]
+//             [profile=0] [plan=0] [states=fp32|bf16|8bit] [gradients=fp32|bf16] [dropout=0.05]
+//             [model_dropout=0] [curve=FOLDER] [checkpoint=FOLDER] [weights=FOLDER]
 // rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`, none:8,selective:24 says what
 // each layer does; plan=1 needs no card. With curve, two batches come in turn, all losses are printed, and
 // FOLDER gets what peer.py needs to do the same. With checkpoint, what saving one there costs is measured
@@ -61,6 +61,7 @@ Arguments read_arguments(int argc, char** argv) {
                          {"rank", "128"},
                          {"dtype", "bf16"},
                          {"quantization", "none"},
+                         {"compute", "dtype"},
                          {"recompute", "none"},
                          {"memory", ""},
                          {"chunk", "1024"},
@@ -103,6 +104,7 @@ Recipe make_recipe(const Arguments& arguments) {
   recipe.model.path = arguments.at("model");
   recipe.model.dtype = parse_dtype(arguments.at("dtype"));
   recipe.model.quantization = choice_of(kQuantizations, arguments.at("quantization"));
+  recipe.model.compute = choice_of(kComputes, arguments.at("compute"));
   recipe.model.dropout = std::stod(arguments.at("model_dropout"));  // the peer's models have none
   recipe.data.max_length = number(arguments, "length");
   recipe.data.max_target_length = number(arguments, "target");
@@ -173,9 +175,10 @@ class WeightFiller {
     auto block = static_cast<int64_t>(values_.size());
     Staging staging(executor_);
     for (const TensorPart& part : buffer.parts) {
+      int64_t before = part.row_begin * buffer.dims[1].max;
       place_codes(executor_, staging, buffer, part, [&](int64_t first, int64_t count, void* to) {
         for (int64_t done = 0; done < count;) {
-          int64_t from = (first + done) % block;
+          int64_t from = (before + first + done) % block;
           int64_t now = std::min(block - from, count - done);
           std::copy_n(raw.data() + bytes_of(dtype, from), bytes_of(dtype, now),
                       static_cast<std::byte*>(to) + bytes_of(dtype, done));
@@ -378,6 +381,7 @@ int run(int argc, char** argv) {
                  {"dtype", arguments.at("dtype")},
                  {"rank", arguments.at("rank")},
                  {"quantization", arguments.at("quantization")},
+                 {"compute", arguments.at("compute")},
                  {"states", arguments.at("states")},
                  {"gradients", arguments.at("gradients")},
                  {"accumulate", arguments.at("accumulate")},

@@ -49,7 +49,7 @@ struct KernelCall {
 // last block may be shorter if it ends the tensor.
 struct CodePiece {
   Format format;
-  int64_t columns = 0;           // of the tensor; rows of int8 share a scale
+  int64_t columns = 0;           // of the tensor; rows of int8 and fp8 share a scale
   const void* values = nullptr;  // of the format's dtype, in the pinned arena
   int64_t count = 0;
   std::byte* codes = nullptr;  // where the codes of these values begin

@@ -41,14 +41,17 @@ void quantise_row_of(const CodePiece& piece, int64_t row) {
   WideValues wide(piece);
   int64_t begin = row * piece.columns;
   int64_t end = begin + piece.columns;
-  float& scale = piece.scales[row];
-  scale = 0;
+  Coding coding = piece.format.coding;
+  float largest = 0;
   for (int64_t i = begin; i < end; i += WideValues::kMost) {
-    scale = std::max(scale, scale_of_row_piece(wide.at(i, std::min(WideValues::kMost, end - i))));
+    auto values = wide.at(i, std::min(WideValues::kMost, end - i));
+    largest = std::max(largest, largest_of_row_piece(coding, values));
   }
+  float scale = scale_of_row(coding, largest);
+  piece.scales[row] = scale;
   for (int64_t i = begin; i < end; i += WideValues::kMost) {
-    quantise_row_piece(wide.at(i, std::min(WideValues::kMost, end - i)), scale,
-                       reinterpret_cast<int8_t*>(piece.codes) + i);
+    quantise_row_piece(coding, wide.at(i, std::min(WideValues::kMost, end - i)), scale,
+                       reinterpret_cast<uint8_t*>(piece.codes) + i);
   }
 }
 
@@ -58,7 +61,7 @@ void Backend::quantise(const CodePiece& piece) {
   constexpr int64_t kGrain = 64;
   arenas_.announce(piece.codes, piece.code_bytes());
   arenas_.announce(piece.scales, piece.units() * size_of(DType::f32));
-  if (piece.format.coding == Coding::int8) {
+  if (piece.format.block == 0) {
     parallel_for(piece.units(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         quantise_row_of(piece, row);

@@ -6,10 +6,13 @@
 
 #include "backend/scale_mean.h"
 #include "base/check.h"
+#include "base/float8.h"
 #include "base/threads.h"
 
 namespace snug {
 namespace {
+
+constexpr std::array<float, 256> kE4m3Values = float8_values(Float8::e4m3);
 
 float largest_magnitude(std::span<const float> values) {
   float largest = 0;
@@ -66,15 +69,20 @@ float scale_at(const CodeLayout& layout, const CodedPart& part, const std::byte*
                       value_at(weight, part.offset, 0));
 }
 
-void dequantise_int8(const CodeLayout& layout, const std::byte* weight, const RowPiece& piece,
-                     float* values) {
+void dequantise_row(const CodeLayout& layout, const std::byte* weight, const RowPiece& piece, float* values) {
   const CodedPart& part = part_at(layout, piece.row);
   int64_t row = piece.row - part.row_begin;
   const auto* codes =
-      reinterpret_cast<const int8_t*>(weight + part.codes) + row * layout.columns + piece.column;
+      reinterpret_cast<const uint8_t*>(weight + part.codes) + row * layout.columns + piece.column;
   float scale = scale_at(layout, part, weight, row);
+  if (layout.format.coding == Coding::fp8) {
+    for (int64_t i = 0; i < piece.count; ++i) {
+      values[i] = kE4m3Values[codes[i]] * scale;
+    }
+    return;
+  }
   for (int64_t i = 0; i < piece.count; ++i) {
-    values[i] = rounded(int8_value(codes[i], scale), layout.format.dtype);
+    values[i] = rounded(int8_value(static_cast<int8_t>(codes[i]), scale), layout.format.dtype);
   }
 }
 
@@ -107,7 +115,10 @@ void quantise_blocks(Coding coding, int64_t block, std::span<const float> values
   }
 }
 
-float scale_of_row_piece(std::span<const float> values) {
+float largest_of_row_piece(Coding coding, std::span<const float> values) {
+  if (coding == Coding::fp8) {
+    return largest_magnitude(values);
+  }
   float largest = 0;
   for (float value : values) {
     largest = std::max(largest, std::fabs(to_float(to_f16(value))));
@@ -115,17 +126,29 @@ float scale_of_row_piece(std::span<const float> values) {
   return largest;
 }
 
-void quantise_row_piece(std::span<const float> values, float scale, int8_t* codes) {
+float scale_of_row(Coding coding, float largest) {
+  return coding == Coding::fp8 ? float8_scale(Float8::e4m3, largest) : largest;
+}
+
+void quantise_row_piece(Coding coding, std::span<const float> values, float scale, uint8_t* codes) {
+  if (coding == Coding::fp8) {
+    float factor = 1.0F / scale;
+    for (size_t i = 0; i < values.size(); ++i) {
+      codes[i] = float8_code(Float8::e4m3, values[i] * factor);
+    }
+    return;
+  }
   for (size_t i = 0; i < values.size(); ++i) {
-    codes[i] = int8_code(to_float(to_f16(values[i])), scale);
+    codes[i] = static_cast<uint8_t>(int8_code(to_float(to_f16(values[i])), scale));
   }
 }
 
-void quantise_rows(int64_t columns, std::span<const float> values, int8_t* codes, float* scales) {
-  for (int64_t begin = 0; begin < std::ssize(values); begin += columns) {
-    auto row = values.subspan(static_cast<size_t>(begin), static_cast<size_t>(columns));
-    scales[begin / columns] = scale_of_row_piece(row);
-    quantise_row_piece(row, scales[begin / columns], codes + begin);
+void quantise_rows(Coding coding, int64_t columns, std::span<const float> values, uint8_t* codes,
+                   float* scales) {
+  for (int64_t i = 0; i < std::ssize(values) / columns; ++i) {
+    auto row = values.subspan(static_cast<size_t>(i * columns), static_cast<size_t>(columns));
+    scales[i] = scale_of_row(coding, largest_of_row_piece(coding, row));
+    quantise_row_piece(coding, row, scales[i], codes + i * columns);
   }
 }
 
@@ -153,8 +176,8 @@ float nest_scales(const NestedMap& map, std::span<float> scales, uint8_t* codes,
 }
 
 void dequantise(const CodeLayout& layout, const std::byte* weight, const RowPiece& piece, float* values) {
-  if (layout.format.coding == Coding::int8) {
-    dequantise_int8(layout, weight, piece, values);
+  if (layout.format.block == 0) {
+    dequantise_row(layout, weight, piece, values);
     return;
   }
   const CodedPart& part = part_at(layout, piece.row);

@@ -15,16 +15,19 @@ namespace snug {
 void quantise_blocks(Coding coding, int64_t block, std::span<const float> values, uint8_t* codes,
                      float* scales);
 
-// Rows of `columns` values, through fp16 as bitsandbytes does; and a row in pieces, its scale being the
-// largest of theirs.
-float scale_of_row_piece(std::span<const float> values);
-void quantise_row_piece(std::span<const float> values, float scale, int8_t* codes);
-void quantise_rows(int64_t columns, std::span<const float> values, int8_t* codes, float* scales);
+// Rows of `columns` values, whose scale follows from their largest magnitude; and a row in pieces, its
+// largest magnitude being the largest of theirs. int8 goes through fp16, as bitsandbytes does.
+float largest_of_row_piece(Coding coding, std::span<const float> values);
+float scale_of_row(Coding coding, float largest);
+void quantise_row_piece(Coding coding, std::span<const float> values, float scale, uint8_t* codes);
+void quantise_rows(Coding coding, int64_t columns, std::span<const float> values, uint8_t* codes,
+                   float* scales);
 
 // A tensor's scales to codes; their offset is taken from `scales` on the way. Returns it.
 float nest_scales(const NestedMap& map, std::span<float> scales, uint8_t* codes, float* nested_scales);
 
-// `count` values of one row from `column` on, rounded to the format's dtype, as fp32.
+// `count` values of one row from `column` on, rounded to the format's dtype, as fp32. Those of fp8 need no
+// rounding.
 struct RowPiece {
   int64_t row = 0;
   int64_t column = 0;

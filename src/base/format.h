@@ -13,6 +13,7 @@ enum class Coding : uint8_t {
   nf4,               // 4 bits: one of 16 values, times the scale of a block
   fp4,               // the same with 16 other values
   int8,              // 8 bits: an integer in [-127, 127], times the scale of a row and 1/127
+  fp8,               // 8 bits: a floating-point number (base/float8.h), times the scale of a row
   dynamic,           // 8 bits: one of 256 values in [-1, 1], times the scale of a block
   dynamic_unsigned,  // the same with values in [0, 1]
 };
@@ -42,6 +43,9 @@ inline constexpr Format kNf4 = {Coding::nf4, 64};
 inline constexpr Format kNf4Double = {Coding::nf4, 64, true};
 inline constexpr Format kFp4 = {Coding::fp4, 64};
 inline constexpr Format kInt8 = {Coding::int8, 0};
+
+// What model.compute: fp8 makes of a weight: what it is multiplied with is rounded to 8 bits as well.
+inline constexpr Format kFp8 = {Coding::fp8, 0};
 
 // What training.optimizer_states: 8bit makes of AdamW's moments. They share one map each, which stands apart.
 inline constexpr Format kFirstMoment8bit = {Coding::dynamic, 256};

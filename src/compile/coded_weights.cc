@@ -71,8 +71,27 @@ Format weight_format(Quantization quantization, const ModelSpec& spec) {
   return stored;
 }
 
-Program code_weights(Program forward, Quantization quantization, const ModelSpec& spec) {
-  Format chosen = weight_format(quantization, spec);
+Format weight_format(const ModelSection& model, const ModelSpec& spec) {
+  if (model.compute == Compute::dtype) {
+    return weight_format(model.quantization, spec);
+  }
+  if (model.quantization != Quantization::none) {
+    throw bad_input(fmt::format(
+        "model.compute is fp8 and model.quantization is {}, but a weight is stored in one format: leave "
+        "one of them out",
+        name_of(model.quantization)));
+  }
+  if (spec.stored_codes) {
+    throw bad_input(
+        fmt::format("model.compute is fp8, but the weights are {} already (\"quantization_config\" in {}): "
+                    "leave it out to take "
+                    "them as they are, or take the original, unquantised model",
+                    name_of(spec.stored_codes->format), spec.source));
+  }
+  return kFp8;
+}
+
+Program code_weights(Program forward, const Format& chosen, const ModelSpec& spec) {
   if (!chosen.is_coded()) {
     return forward;
   }

@@ -122,7 +122,7 @@ struct MicroBatch {
 // The model as this run has it: its weights in their format, with the adapters.
 Program build_run_program(const Recipe& recipe, const ModelSpec& spec, const ForwardOptions& options,
                           bool training) {
-  Program program = code_weights(build_forward(spec, options), recipe.model.quantization, spec);
+  Program program = code_weights(build_forward(spec, options), weight_format(recipe.model, spec), spec);
   if (!recipe.stage.stacked.empty()) {
     program = add_frozen_adapters(std::move(program), recipe.stage.stacked);
   }
@@ -162,7 +162,13 @@ std::vector<Program> generation_phases(Program forward, const ModelSpec& spec, i
 }
 
 void require_adapters(const Recipe& recipe, const ModelSpec& spec) {
-  Format format = weight_format(recipe.model.quantization, spec);
+  Format format = weight_format(recipe.model, spec);
+  if (format == kFp8 && !recipe.lora) {
+    throw bad_input(
+        "model.compute is fp8, but without the section lora the weights themselves are trained, and 8 bits "
+        "are too "
+        "few to add small steps to: add lora: {}, or leave model.compute out");
+  }
   if (format.is_coded() && !recipe.lora) {
     throw bad_input(fmt::format(
         "{} {}, but without the section lora the weights themselves are trained, and codes cannot be: add "
@@ -175,7 +181,7 @@ void require_adapters(const Recipe& recipe, const ModelSpec& spec) {
 
 // W + B A is no value that W's codes could stand for.
 void require_plain_to_merge(const Recipe& recipe, const ModelSpec& spec) {
-  Format format = weight_format(recipe.model.quantization, spec);
+  Format format = weight_format(recipe.model, spec);
   if (recipe.stage.start == StageStart::merge_first && format.is_coded()) {
     throw bad_input(fmt::format(
         "stage {}: start is merge, but the weights are {}, and what an adapter adds to them would be rounded "
@@ -288,7 +294,8 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
                          .max_source_tokens = options.max_source_tokens,
                          .max_sequences = 1,
                          .max_length_tokens = options.max_total_tokens};
-  Program generate = code_weights(build_forward(spec, forward), options.quantization, spec);
+  Program generate =
+      code_weights(build_forward(spec, forward), weight_format(options.quantization, spec), spec);
   if (options.lora != nullptr) {
     generate = add_adapters(std::move(generate), *options.lora, false);
   }

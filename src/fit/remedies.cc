@@ -32,7 +32,7 @@ constexpr std::array kKnobs = {
 
 bool can_be_coded(const Recipe& recipe, const ModelSpec& spec) {
   return recipe.lora && recipe.stage.start != StageStart::merge_first &&
-         !weight_format(recipe.model.quantization, spec).is_coded();
+         !weight_format(recipe.model, spec).is_coded();
 }
 
 constexpr std::array kOptIns = {

@@ -17,6 +17,7 @@ struct OpCost {
   double efficiency = 1;   // the share of the matrix units' rate for products that its flops reach
   double starts = 1;       // of kernels, one behind the other: what an op takes however small it is
   double apart_bytes = 0;  // moved before or behind all that, hidden by nothing
+  double rate = 1;         // of products, where it is not that of the run's dtype
 };
 
 struct OpRow {

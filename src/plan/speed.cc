@@ -18,7 +18,7 @@ constexpr double kProductIntensity = 8;
 constexpr double kNotHidden = 0.1;
 
 double seconds_of(const OpCost& cost, const DeviceRates& rates) {
-  double arithmetic = cost.flops / (cost.efficiency * rates.product_flops);
+  double arithmetic = cost.flops / (cost.efficiency * cost.rate * rates.product_flops);
   double memory = cost.bytes / rates.bytes_per_second;
   return std::max(arithmetic, memory) + kNotHidden * std::min(arithmetic, memory) +
          cost.apart_bytes / rates.bytes_per_second + cost.starts * rates.seconds_per_op;
@@ -29,7 +29,7 @@ void add_phase(SpeedEstimate& estimate, const Program& program, double times, co
     OpCost cost = cost_of(program, op);
     estimate.seconds += times * seconds_of(cost, rates);
     bool is_product = cost.flops > kProductIntensity * cost.bytes;
-    estimate.ceiling_seconds += is_product ? times * cost.flops / rates.ceiling_flops : 0;
+    estimate.ceiling_seconds += is_product ? times * cost.flops / (cost.rate * rates.ceiling_flops) : 0;
   }
 }
 

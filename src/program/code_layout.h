@@ -5,7 +5,7 @@
 // other, for each part in turn and every piece at a multiple of kCodeAlignment bytes:
 //
 //   codes          4 bits an element, the earlier of two in the high half of their byte; or 8 bits an element
-//   scales         fp32, one a block (int8: a row); nested: one byte a block
+//   scales         fp32, one a block (int8, fp8: a row); nested: one byte a block
 //   nested scales  fp32, one for kNestedBlock scales; and the fp32 that is added to all scales of the part
 //   maps           fp32: the value of each code; nested: the value of each code of a scale
 //

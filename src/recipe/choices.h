@@ -21,6 +21,11 @@ inline constexpr std::array<Choice<Quantization>, 5> kQuantizations = {{
     {"int8", Quantization::int8},
 }};
 
+inline constexpr std::array<Choice<Compute>, 2> kComputes = {{
+    {"dtype", Compute::dtype},
+    {"fp8", Compute::fp8},
+}};
+
 inline constexpr std::array<Choice<WebhookKind>, 3> kWebhookKinds = {{
     {"discord", WebhookKind::discord},
     {"slack", WebhookKind::slack},
@@ -143,6 +148,9 @@ constexpr std::string_view choice_name(const Choices& choices, Enum value) {
 
 constexpr std::string_view name_of(Quantization quantization) {
   return choice_name(kQuantizations, quantization);
+}
+constexpr std::string_view name_of(Compute compute) {
+  return choice_name(kComputes, compute);
 }
 constexpr std::string_view name_of(LoraBias bias) {
   return choice_name(kLoraBiases, bias);

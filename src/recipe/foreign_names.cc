@@ -15,6 +15,7 @@ constexpr auto kForeignNames = std::to_array<ForeignNames>({
     {"torch_dtype precision mixed_precision", "write model.dtype"},
     {"bf16 bf16_full_eval pure_bf16", "write model.dtype: bf16"},
     {"fp16 fp16_full_eval fp16_opt_level", "write model.dtype: fp16; the loss is scaled as needed"},
+    {"fp8 fp8_format fp8_recipe", "write model.compute: fp8"},
     {"tf32", "not needed: --tf32 on the command line allows it for model.dtype: fp32"},
     {"load_in_16bit float16", "write model.dtype: bf16 or fp16"},
     {"load_in_4bit",

@@ -17,11 +17,15 @@ namespace snug {
 // What the weights of linear layers are stored as where adapters alone are trained.
 enum class Quantization { none, nf4, nf4_double, fp4, int8 };
 
+// What the frozen linear layers are multiplied in where adapters alone are trained.
+enum class Compute { dtype, fp8 };
+
 struct ModelSection {
   std::string path;               // folder with config.json, or a hub id
   std::optional<DType> dtype;     // storage and compute; absent: what config.json says
   std::optional<double> dropout;  // while training, wherever the model has dropout; absent: config.json's
   Quantization quantization = Quantization::none;
+  Compute compute = Compute::dtype;
   bool from_scratch = false;             // random weights from config.json's shapes instead of safetensors
   std::optional<int64_t> max_positions;  // longer sequences than config.json says; absent: as it says
 };

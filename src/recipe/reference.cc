@@ -70,7 +70,8 @@ how it begins with `start`:
 - `merge`: the adapters before become part of the weights, which are written to `output_dir/NAME/base`.
 
 A stage is evaluated with its own data and with that of every stage before it; `eval_loss` is of its own.
-`model.path`, `model.dtype`, `model.quantization`, `model.from_scratch`, `memory.limit` and `output_dir` are the same for all.
+`model.path`, `model.dtype`, `model.quantization`, `model.compute`, `model.from_scratch`, `memory.limit` and `output_dir` are the
+same for all.
 `--set training.max_steps=5` is for all stages, `--set stages.security.training.max_steps=5` for one. [What a run leaves
 behind](runs.md#stages) says where results are, and how a run with stages is gone on with.
 )";

@@ -15,8 +15,9 @@
 namespace snug {
 namespace {
 
-constexpr std::array<std::string_view, 6> kRunKeys = {
-    "model.path", "model.dtype", "model.quantization", "model.from_scratch", "memory.limit", "output_dir"};
+constexpr std::array<std::string_view, 7> kRunKeys = {
+    "model.path",         "model.dtype",  "model.quantization", "model.compute",
+    "model.from_scratch", "memory.limit", "output_dir"};
 constexpr size_t kLongestName = 60;
 
 std::string printed(const RecipeKey& key, const Recipe& recipe) {

@@ -34,12 +34,13 @@ Inspection inspect(const ModelSpec& spec, int64_t rank) {
   options.dtype = DType::bf16;
   Program narrow = build_forward(spec, options);
   if (spec.stored_codes) {
-    int64_t bytes = weight_bytes(code_weights(narrow, Quantization::none, spec));
+    int64_t bytes = weight_bytes(code_weights(narrow, weight_format(Quantization::none, spec), spec));
     inspection.coded_bytes.emplace_back(name_of(spec.stored_codes->format), bytes);
   } else {
     for (const auto& [name, quantization] : kQuantizations) {
       if (quantization != Quantization::none) {
-        inspection.coded_bytes.emplace_back(name, weight_bytes(code_weights(narrow, quantization, spec)));
+        inspection.coded_bytes.emplace_back(
+            name, weight_bytes(code_weights(narrow, weight_format(quantization, spec), spec)));
       }
     }
   }

@@ -60,7 +60,7 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
       recipe.lora ? fmt::format("LoRA r={}, alpha={:g}, on {}", recipe.lora->r, recipe.lora->lora_alpha,
                                 fmt::join(recipe.lora->target_modules, ", "))
                   : "full fine-tuning";
-  Format format = weight_format(recipe.model.quantization, spec);
+  Format format = weight_format(recipe.model, spec);
   std::string codes = format.is_coded() ? fmt::format(", linear layers in {}", name_of(format)) : "";
   std::string text;
   text += fmt::format("  {}  {} ({}), {} parameters, {}{}\n", style.dim("model "), recipe.model.path,

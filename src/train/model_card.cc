@@ -72,9 +72,14 @@ std::string header(const Recipe& recipe) {
 }
 
 std::string base_section(const Recipe& recipe, const ModelSpec& spec) {
-  Format format = weight_format(recipe.model.quantization, spec);
+  Format format = weight_format(recipe.model, spec);
   if (!format.is_coded()) {
     return "";
+  }
+  if (format.coding == Coding::fp8) {
+    return "## Base model\n\nThe adapter was trained on linear layers in 8-bit floating-point numbers "
+           "(weights and "
+           "activations E4M3, gradients E5M2, a scale a row); load the base as it is.\n";
   }
   std::string text =
       "## Base model\n\nThe adapter was trained on linear layers in bitsandbytes' formats:\n\n";

@@ -104,7 +104,7 @@ TEST_F(Codes, EightBits) {
     std::vector<float> values = floats(name);
     std::vector<uint8_t> codes(values.size());
     std::vector<float> scales(static_cast<size_t>(rows(name)));
-    quantise_rows(columns(name), values, reinterpret_cast<int8_t*>(codes.data()), scales.data());
+    quantise_rows(Coding::int8, columns(name), values, codes.data(), scales.data());
     EXPECT_EQ(codes, bytes(name + ".int8.codes")) << name;
     EXPECT_EQ(scales, floats(name + ".int8.scales")) << name;
   }

@@ -77,6 +77,42 @@ TEST(PlannedCard, ProductsTakeTheirFixedScratch) {
   EXPECT_EQ(bias.workspace_bytes(), 63 * 640 * 4);
 }
 
+// x [100,64] in 8 bits and a scale a row, both in whole units of 256 bytes; for dx of W [320,64] the
+// gradient's rows, W^T and a scale a row of it.
+TEST(PlannedCard, ProductsInFp8TakeWhatIsCast) {
+  auto product = [](OpKind kind, int64_t inner) {
+    OneOp one(kind, {{fixed(100), fixed(inner)}, {fixed(320), fixed(64)}}, {{fixed(100), fixed(384 - inner)}},
+              LinearAttributes{});
+    one.program.buffer(one.op.inputs[1]).format = kFp8;
+    one.program.buffer(one.op.inputs[1]).format.dtype = DType::bf16;
+    return one;
+  };
+  EXPECT_EQ(product(OpKind::linear, 64).workspace_bytes(), kProductScratch + 6400 + 512);
+  EXPECT_EQ(product(OpKind::linear_backward_input, 320).workspace_bytes(),
+            kProductScratch + 32000 + 512 + 64 * 320 + 256);
+}
+
+TEST(PlannedCard, ProductsInFp8AreForHopper) {
+  OneOp one(OpKind::linear, {{fixed(100), fixed(64)}, {fixed(320), fixed(64)}}, {{fixed(100), fixed(320)}},
+            LinearAttributes{});
+  Buffer& weight = one.program.buffer(one.op.inputs[1]);
+  weight.format = kFp8;
+  weight.format.dtype = DType::bf16;
+  EXPECT_EQ(one.unsupported(), "");
+  EXPECT_EQ(PlannedCard(&find_catalogue_card("H200")).find_unsupported(one.program, one.op), "");
+  for (const char* name : {"RTX 4090", "A100 80GB", "B200"}) {
+    const CatalogueCard& card = find_catalogue_card(name);
+    std::string problem = PlannedCard(&card).find_unsupported(one.program, one.op);
+    EXPECT_NE(problem.find("cards of compute capability 9.0 (Hopper: H100, H200) do; this one has"),
+              std::string::npos)
+        << problem;
+  }
+  weight.parts = {{{"a"}, 0, 24}, {{"b"}, 24, 296}};
+  EXPECT_EQ(one.unsupported(),
+            "model.compute: fp8 takes weights whose rows and columns are multiples of 16 on a card, but \"" +
+                weight.name + "\" is 320 x 64: leave model.compute out");
+}
+
 // At most 264 MiB of values at once, which are 37,888 x 3,584 in bf16; what is larger in slices of multiples
 // of 256 that differ by little: of 55,296 x 5,120 three of 18,432 rows, or of 1,792 columns.
 TEST(PlannedCard, WeightsOfCodesAreMultipliedInSlices) {

@@ -58,6 +58,16 @@ TEST_F(CudaCodes, Products) {
   }
 }
 
+// Rows and columns are multiples of 16. The last has rows of a gradient that are too long to be held.
+TEST_F(CudaCodes, ProductsInFp8) {
+  for (DType dtype : {DType::bf16, DType::f16}) {
+    for (const Case& c : {Case{5, 128, 192}, Case{7, 1360, 48}, Case{1, 32, 96}, Case{70, 4112, 48},
+                          Case{130, 9216, 144}, Case{33, 20496, 96}, Case{3, 144, 49152}}) {
+      expect_same_products(c, kFp8, dtype);
+    }
+  }
+}
+
 TEST_F(CudaCodes, SeveralSlices) {
   expect_same_products({9, 8448, 16640}, kNf4Double, DType::bf16);
   expect_same_products({9, 8448, 16640}, kInt8, DType::bf16);

@@ -86,6 +86,11 @@ TEST_F(CudaQuantise, TheHostsBits) {
       expect_same_codes(format, dtype, 7, 4104);  // the last block is shorter
     }
   }
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (int64_t columns : {16, 1024, 4104, 18944, 45056}) {
+      expect_same_codes(kFp8, dtype, 96, columns);
+    }
+  }
   expect_same_codes(kNf4, DType::bf16, 1024, 4096);
   expect_same_codes(kInt8, DType::bf16, 300, 18944);
 }

@@ -96,10 +96,11 @@ TEST(RecipeErrors, OverridesNameTheArgument) {
 }
 
 TEST(RecipeErrors, TextWithoutAFileStillHasLines) {
-  EXPECT_EQ(message_of("model: 1\ndata: {train_file: a.jsonl}\n", "", {"model.path=tiny"}),
-            "recipe:1:8: model is 1: expected a section with keys: path, dtype, quantization, dropout, "
-            "from_scratch, "
-            "max_positions");
+  EXPECT_EQ(
+      message_of("model: 1\ndata: {train_file: a.jsonl}\n", "", {"model.path=tiny"}),
+      "recipe:1:8: model is 1: expected a section with keys: path, dtype, quantization, compute, dropout, "
+      "from_scratch, "
+      "max_positions");
 }
 
 TEST(RecipeErrors, HugeTextsAreRefused) {

@@ -17,8 +17,8 @@ inline std::vector<std::byte> coded_weight(const Buffer& weight, const std::vect
     auto first = static_cast<size_t>(part.row_begin * layout.columns);
     auto tensor = std::span(values).subspan(first, static_cast<size_t>(part.rows * layout.columns));
     auto* codes = reinterpret_cast<uint8_t*>(memory.data() + part.codes);
-    if (layout.format.coding == Coding::int8) {
-      quantise_rows(layout.columns, tensor, reinterpret_cast<int8_t*>(codes), floats_at(part.scales));
+    if (layout.format.block == 0) {
+      quantise_rows(layout.format.coding, layout.columns, tensor, codes, floats_at(part.scales));
       continue;
     }
     std::vector<float> scales(static_cast<size_t>(scale_count(layout.format, part.rows, layout.columns)));

@@ -217,7 +217,8 @@ TEST(StoredCodes, ThePlanNeedsTheConfigAlone) {
     auto bytes_of_model = [](const ModelSpec& spec) {
       int64_t bytes = 0;
       Program forward = build_forward(spec, {.max_tokens = 1, .max_sequences = 1});
-      for (const Buffer& buffer : code_weights(std::move(forward), Quantization::none, spec).buffers) {
+      for (const Buffer& buffer :
+           code_weights(std::move(forward), weight_format(Quantization::none, spec), spec).buffers) {
         bytes += is_model_parameter(buffer) ? buffer.max_bytes() : 0;
       }
       return bytes;

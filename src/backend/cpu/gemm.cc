@@ -164,7 +164,8 @@ void multiply_part(const Gemm& product, const Blocks& blocks, std::span<std::byt
   int64_t m = product.c.rows;
   int64_t n = product.c.columns;
   int64_t k = inner_size(product);
-  if (m <= kFewRows && !product.transpose_a && product.transpose_b && product.b.codes == nullptr) {
+  if (m <= kFewRows && !product.transpose_a && product.transpose_b && product.b.codes == nullptr &&
+      product.a.rounding == nullptr) {
     multiply_few_rows(product);
     return;
   }
@@ -225,6 +226,25 @@ void load_rows(const MatrixView& source, float* destination, int64_t stride) {
   }
 }
 
+constexpr std::array<float, 256> kE4m3Values = float8_values(Float8::e4m3);
+constexpr std::array<float, 256> kE5m2Values = float8_values(Float8::e5m2);
+
+// All scales are powers of two: nothing but float8_code rounds.
+void round_rows(const MatrixView& source, float* values, int64_t stride) {
+  const RowRounding& rounding = *source.rounding;
+  const auto& numbers = rounding.kind == Float8::e4m3 ? kE4m3Values : kE5m2Values;
+  for (int64_t i = 0; i < source.rows; ++i) {
+    float scale = rounding.row_scales[source.first_row + i];
+    float factor = 1.0F / scale;
+    float* row = values + i * stride;
+    for (int64_t j = 0; j < source.columns; ++j) {
+      bool is_scaled = rounding.column_scales != nullptr;
+      float by = is_scaled ? rounding.column_scales[source.first_column + j] : 1.0F;
+      row[j] = numbers[float8_code(rounding.kind, row[j] * by * factor)] * scale / by;
+    }
+  }
+}
+
 template <typename T>
 void store_rows(const float* source, int64_t stride, const MatrixView& destination) {
   for (int64_t i = 0; i < destination.rows; ++i) {
@@ -250,6 +270,9 @@ void load_block(const MatrixView& source, float* destination, int64_t destinatio
   with_type(source.dtype, [&](auto tag) {
     load_rows<typename decltype(tag)::type>(source, destination, destination_stride);
   });
+  if (source.rounding != nullptr) {
+    round_rows(source, destination, destination_stride);
+  }
 }
 
 void store_block(const float* source, int64_t source_stride, const MatrixView& destination) {

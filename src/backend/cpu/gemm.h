@@ -1,5 +1,6 @@
-// C = alpha * A B + C on matrices of fp32 or bf16, or of codes. Products and sums are fp32 throughout; what
-// is not fp32 is converted block by block through the workspace, so that no matrix is ever held twice.
+// C = alpha * A B + C on matrices of fp32 or bf16, of codes, or rounded to 8 bits on the way. Products and
+// sums are fp32 throughout; what is not fp32 is converted block by block through the workspace, so that no
+// matrix is ever held twice.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +8,18 @@
 #include <span>
 
 #include "backend/backend.h"
+#include "base/float8.h"
 #include "program/code_layout.h"
 
 namespace snug::cpu {
+
+// What is done to a matrix while it is read: its rows become floating-point numbers of 8 bits. With scales of
+// columns it is their products that are rounded.
+struct RowRounding {
+  Float8 kind = Float8::e4m3;
+  const float* row_scales = nullptr;
+  const float* column_scales = nullptr;  // powers of two; null: all are 1
+};
 
 // A row-major matrix as it lies in memory.
 struct MatrixView {
@@ -23,9 +33,12 @@ struct MatrixView {
   const CodeLayout* codes = nullptr;
   int64_t first_row = 0;
   int64_t first_column = 0;
+  const RowRounding* rounding = nullptr;  // of a plain matrix; must outlive the view
 
-  bool is_fp32() const { return dtype == DType::f32 && codes == nullptr; }
-  Format format() const { return codes != nullptr ? codes->format : Format(dtype); }
+  bool is_fp32() const { return dtype == DType::f32 && codes == nullptr && rounding == nullptr; }
+  Format format() const {
+    return codes != nullptr ? codes->format : rounding != nullptr ? kFp8 : Format(dtype);
+  }
   void* at(int64_t row, int64_t column) const {
     return static_cast<std::byte*>(data) + (row * stride + column) * size_of(dtype);
   }
@@ -33,7 +46,14 @@ struct MatrixView {
     if (codes != nullptr) {
       return {data, dtype, row_count, column_count, stride, codes, first_row + row, first_column + column};
     }
-    return {at(row, column), dtype, row_count, column_count, stride};
+    return {.data = at(row, column),
+            .dtype = dtype,
+            .rows = row_count,
+            .columns = column_count,
+            .stride = stride,
+            .first_row = first_row + row,
+            .first_column = first_column + column,
+            .rounding = rounding};
   }
   MatrixView column_block(int64_t column, int64_t count) const { return block(0, column, rows, count); }
   MatrixView row_block(int64_t row, int64_t count) const { return block(row, 0, count, columns); }

@@ -16,8 +16,10 @@ namespace {
 // Batches of varying length bring new shapes for ever; forgetting all of them now and then bounds the memory.
 constexpr size_t kMostChoices = 8192;
 
-cudaDataType_t type_of(DType dtype) {
+cudaDataType_t type_of(DType dtype, Float8 kind) {
   switch (dtype) {
+    case DType::u8:
+      return kind == Float8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
     case DType::f32:
       return CUDA_R_32F;
     case DType::bf16:
@@ -25,7 +27,7 @@ cudaDataType_t type_of(DType dtype) {
     case DType::f16:
       return CUDA_R_16F;
     default:
-      SNUG_CHECK(false, "products are of fp32, bf16 or fp16");
+      SNUG_CHECK(false, "products are of fp32, bf16, fp16 or 8-bit numbers");
       return CUDA_R_32F;
   }
 }
@@ -50,6 +52,9 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
   check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
         "describing a product");
 }
+
+// 0: sums of 8-bit numbers, which the units keep to few bits, are added up in fp32 now and then.
+constexpr int8_t kFastFloat8Sums = 0;
 
 constexpr int kCandidates = 8;  // cuBLASLt's guesses, its best one first
 
@@ -86,9 +91,9 @@ const cublasLtMatmulHeuristicResult_t& best_of(std::span<const cublasLtMatmulHeu
 }
 
 // A row-major matrix is its transpose by columns.
-cublasLtMatrixLayoutOpaque_t layout_of(const Matrix& matrix) {
+cublasLtMatrixLayoutOpaque_t layout_of(const Matrix& matrix, Float8 kind = Float8::e4m3) {
   cublasLtMatrixLayoutOpaque_t layout;
-  check(cublasLtMatrixLayoutInit(&layout, type_of(matrix.dtype), static_cast<uint64_t>(matrix.columns),
+  check(cublasLtMatrixLayoutInit(&layout, type_of(matrix.dtype, kind), static_cast<uint64_t>(matrix.columns),
                                  static_cast<uint64_t>(matrix.rows), matrix.stride),
         "describing a matrix");
   return layout;
@@ -103,7 +108,7 @@ struct Blas::Descriptors {
   cublasLtMatrixLayoutOpaque_t c;
 
   Descriptors(const Gemm& gemm, bool tf32)
-      : a(layout_of(gemm.a)), b(layout_of(gemm.b)), c(layout_of(gemm.c)) {
+      : a(layout_of(gemm.a, gemm.a_kind)), b(layout_of(gemm.b)), c(layout_of(gemm.c)) {
     bool fast = tf32 && gemm.a.dtype == DType::f32;
     check(cublasLtMatmulDescInit(&product, fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                  CUDA_R_32F),
@@ -113,6 +118,13 @@ struct Blas::Descriptors {
     if (gemm.bias != nullptr) {
       set(&product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(&product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias);
+    }
+    if (gemm.a.dtype == DType::u8) {
+      set(&product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      set(&product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      set(&product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm.b_scales);
+      set(&product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a_scales);
+      set(&product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, kFastFloat8Sums);
     }
   }
 };
@@ -131,7 +143,8 @@ const Blas::Choice& Blas::choice_for(const Gemm& gemm, Descriptors& descriptors)
   uint32_t flags = static_cast<uint32_t>(gemm.transpose_a) | static_cast<uint32_t>(gemm.transpose_b) << 1 |
                    static_cast<uint32_t>(gemm.accumulate) << 2 |
                    static_cast<uint32_t>(gemm.bias != nullptr) << 3 |
-                   static_cast<uint32_t>(gemm.a.dtype) << 4 | static_cast<uint32_t>(gemm.c.dtype) << 8;
+                   static_cast<uint32_t>(gemm.a.dtype) << 4 | static_cast<uint32_t>(gemm.c.dtype) << 8 |
+                   static_cast<uint32_t>(gemm.a_kind) << 12;
   int64_t inner = gemm.transpose_a ? gemm.a.rows : gemm.a.columns;
   Key key{gemm.c.rows, gemm.c.columns, inner, gemm.a.stride, gemm.b.stride, gemm.c.stride, alignments, flags};
   auto known = choices_.find(key);

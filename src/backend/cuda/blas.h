@@ -13,6 +13,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda_plan/products.h"
+#include "base/float8.h"
 
 namespace snug::cuda {
 
@@ -39,12 +40,16 @@ inline Matrix matrix(const Tensor& tensor) {
 struct Gemm {
   Matrix a;  // m x k, or k x m if transpose_a
   Matrix b;  // k x n, or n x k if transpose_b; the dtype of a
-  Matrix c;  // m x n; the dtype of a, or fp32
+  Matrix c;  // m x n; the dtype of a, or fp32; of 8-bit numbers, bf16 or fp16
   bool transpose_a = false;
   bool transpose_b = false;
   float alpha = 1.0F;
   bool accumulate = false;     // C += instead of C =
   const void* bias = nullptr;  // n numbers of C's dtype that are added to each row of C
+  // Operands of 8-bit floating-point numbers (u8): a m x k, b n x k, whose rows have scales.
+  const float* a_scales = nullptr;
+  const float* b_scales = nullptr;
+  Float8 a_kind = Float8::e4m3;  // b's is e4m3
 };
 
 class Blas {

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/dequantise.h"
 #include "backend/cuda/few_rows.h"
+#include "backend/cuda/float8.h"
 #include "backend/cuda_plan/code_slices.h"
 #include "backend/cuda_plan/scratch.h"
 
@@ -12,6 +13,10 @@ namespace snug::cuda {
 
 void run_coded(const Queue& queue, Gemm product, const Tensor& weight, std::span<std::byte> workspace) {
   CodeLayout layout = code_layout(*weight.coded);
+  if (layout.format.coding == Coding::fp8) {
+    run_float8(queue, product, layout, weight, workspace);
+    return;
+  }
   DType dtype = layout.format.dtype;
   if (product.transpose_b && product.a.rows <= kFewRows && product.c.dtype == dtype) {
     multiply_few_rows(queue.stream, product, layout, weight.as<std::byte>());

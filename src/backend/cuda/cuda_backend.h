@@ -40,7 +40,7 @@ class CudaBackend : public Backend {
   std::optional<CardHealth> health() const override;
   DeviceRates rates(DType dtype) const override;
   std::string find_unsupported(const Program& program, const Op& op) const override {
-    return cuda::find_unsupported(program, op);
+    return cuda::find_unsupported(program, op, shape_.capability);
   }
   int64_t workspace_bytes(const Program& program, const Op& op) const override {
     return cuda::workspace_bytes(program, op);

@@ -2,6 +2,7 @@
 // in 127 steps (base/code_formula.h). Values are read where the host wrote them, over the bus, which takes
 // longer than all that is done with them. fp32 math; writes =.
 #include "backend/cuda/check.h"
+#include "backend/cuda/float8.h"
 #include "backend/cuda/quantise.h"
 #include "backend/cuda/vectors.cuh"
 #include "base/code_formula.h"
@@ -120,6 +121,12 @@ __global__ void eight_bit_kernel(CodePiece piece) {
 
 void quantise(cudaStream_t stream, const CodePiece& piece) {
   if (piece.count == 0) {
+    return;
+  }
+  if (piece.format.coding == Coding::fp8) {
+    Matrix values{const_cast<void*>(piece.values), piece.format.dtype, piece.units(), piece.columns,
+                  piece.columns};
+    cast_rows(stream, values, {.codes = reinterpret_cast<uint8_t*>(piece.codes), .scales = piece.scales});
     return;
   }
   with_type(piece.format.dtype, [&](auto type) {

@@ -60,9 +60,11 @@ const Needs& needs_of(OpKind kind) {
 
 }  // namespace
 
-std::string find_unsupported(const Program& program, const Op& op) {
+std::string find_unsupported(const Program& program, const Op& op, int capability) {
   const Needs& needs = needs_of(op.kind);
-  return needs.find_unsupported == nullptr ? "" : needs.find_unsupported(program, op);
+  std::string problem = needs.find_unsupported == nullptr ? "" : needs.find_unsupported(program, op);
+  bool is_fp8 = op.has_input(1) && program.buffer(op.inputs[1]).format.coding == Coding::fp8;
+  return problem.empty() && is_fp8 ? find_unsupported_float8(program, op, capability) : problem;
 }
 
 int64_t workspace_bytes(const Program& program, const Op& op) {

@@ -23,7 +23,7 @@ class PlannedCard : public Device {
     return card_ == nullptr ? DeviceRates{} : cuda::rates_of(card_->shape, dtype, false);
   }
   std::string find_unsupported(const Program& program, const Op& op) const override {
-    return cuda::find_unsupported(program, op);
+    return cuda::find_unsupported(program, op, card_ == nullptr ? 0 : card_->shape.capability);
   }
   int64_t workspace_bytes(const Program& program, const Op& op) const override {
     return cuda::workspace_bytes(program, op);

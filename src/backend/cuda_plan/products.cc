@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backend/cuda_plan/code_slices.h"
+#include "backend/cuda_plan/float8_scratch.h"
 #include "backend/cuda_plan/need_functions.h"
 #include "backend/cuda_plan/row_sums.h"
 #include "backend/cuda_plan/scratch.h"
@@ -25,6 +26,10 @@ int64_t linear_workspace(const Program& program, const Op& op) {
   }
   int64_t rows = weight.dims[0].max;
   int64_t columns = weight.dims[1].max;
+  if (weight.format.coding == Coding::fp8) {
+    Float8Scratch scratch(program.buffer(op.inputs[0]).dims[0].max, rows, columns, op.kind == OpKind::linear);
+    return kBlasWorkspaceBytes + scratch.bytes();
+  }
   DType dtype = weight.format.dtype;
   int64_t elements = op.kind == OpKind::linear ? slice_size(rows, columns, dtype) * columns
                                                : slice_size(columns, rows, dtype) * rows;
@@ -60,6 +65,33 @@ std::string find_unsupported_product(const Program& program, const Op& op) {
     }
   }
   return "";
+}
+
+std::string find_unsupported_float8(const Program& program, const Op& op, int capability) {
+  const Buffer& weight = program.buffer(op.inputs[1]);
+  constexpr int kHopper = 90;
+  if (capability != 0 && capability != kHopper) {
+    return fmt::format(
+        "model.compute: fp8 multiplies numbers of 8 bits with a scale a row, which cards of compute "
+        "capability 9.0 "
+        "(Hopper: H100, H200) do; this one has {}.{}: leave model.compute out",
+        capability / 10, capability % 10);
+  }
+  if (weight.format.dtype == DType::f32) {
+    return "model.compute: fp8 adds up what becomes bf16 or fp16 on a card, but model.dtype is fp32: write "
+           "model.dtype: bf16";
+  }
+  // Rows and columns by which products of 8 bits are loaded, and the parts of one weight joined.
+  constexpr int64_t kUnit = 16;
+  bool fits = weight.dims[0].max % kUnit == 0 && weight.dims[1].max % kUnit == 0;
+  for (const TensorPart& part : weight.parts) {
+    fits = fits && part.rows % kUnit == 0;
+  }
+  return fits ? ""
+              : fmt::format(
+                    "model.compute: fp8 takes weights whose rows and columns are multiples of {} on a card, "
+                    "but \"{}\" is {} x {}: leave model.compute out",
+                    kUnit, weight.name, weight.dims[0].max, weight.dims[1].max);
 }
 
 }  // namespace snug::cuda
