@@ -86,6 +86,28 @@ std::optional<Price> price_of(const PlanOptions& options) {
   return options.device.gpu.empty() ? std::nullopt : catalogue_price(find_catalogue_card(options.device.gpu));
 }
 
+std::string stacks_text(const Recipe& asked, const ModelSpec& spec, const Plan& plan, const Style& style) {
+  return python_stacks_report(usual_python_stacks(asked, spec, plan), plan.peak_bytes(), plan.limit_bytes,
+                              style);
+}
+
+// Below the table of stages: what was asked for of each.
+void print_pictures(const PlanOptions& options, const std::vector<Recipe>& stages, const ModelSpec& spec,
+                    const std::vector<Plan>& plans, const Style& style) {
+  for (size_t i = 0; i < stages.size(); ++i) {
+    std::string text;
+    if (options.picture) {
+      text += memory_picture(plans[i], style);
+    }
+    if (!options.as.empty()) {
+      text += stacks_text(stages[i], spec, plans[i], style);
+    }
+    if (!text.empty()) {
+      fmt::print("\n  stage {}\n{}", style.bold(stages[i].stage.name), text);
+    }
+  }
+}
+
 int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
   ModelSpec spec = locate_model(stages.front().model.path).spec;
   std::unique_ptr<Device> device = make_planning_device(options.device);
@@ -111,6 +133,10 @@ int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
     }
     for (size_t i = 0; i < stages.size(); ++i) {
       report["stages"][i]["run"] = run_json(runs[i], price);
+      if (!options.as.empty()) {
+        report["stages"][i]["as_transformers"] =
+            python_stacks_json(usual_python_stacks(stages[i], spec, plans.plans()[i]));
+      }
     }
     report["run"] = stages_run_json(runs, price);
     fmt::print("{}\n", report.dump(2));
@@ -118,6 +144,7 @@ int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
     Style style = Style::for_stdout();
     fmt::print("{}{}{}", plans.report(describe_device(*device, options.device), style),
                stages_run_report(runs, names, price, style), plans.misfit_report(style));
+    print_pictures(options, stages, spec, plans.plans(), style);
   }
   std::vector<NamedPlan> named;
   for (size_t i = 0; i < stages.size(); ++i) {
@@ -222,7 +249,7 @@ int plan_command(const PlanOptions& options) {
       fmt::print("\n{}", memory_picture(plan, style));
     }
     if (!options.as.empty()) {
-      fmt::print("\n{}", python_stacks_report(usual_python_stacks(asked, spec, plan), plan, style));
+      fmt::print("\n{}", stacks_text(asked, spec, plan, style));
     }
     if (!plan.fits()) {
       fmt::print("{}", does_not_fit_report(plan, alternatives, style));

@@ -64,14 +64,16 @@ std::optional<FittingRun> fit_recipe(const Recipe& recipe, const ModelSpec& spec
   limited.memory.limit_bytes = limit_bytes;
   PlannedCard card;
   Plan plan = choose_plan(limited, spec, card).plan;
+  std::vector<PythonStackUse> elsewhere = usual_python_stacks(recipe, spec, plan);
   if (plan.fits()) {
-    return FittingRun{"", {}, {}, plan.peak_bytes(), limit_bytes};
+    return FittingRun{"", {}, {}, plan.peak_bytes(), limit_bytes, std::move(elsewhere)};
   }
   Alternatives others = find_alternatives(limited, spec, card);
   for (const std::vector<Alternative>* kind : {&others.same, &others.opt_in}) {
     if (!kind->empty()) {
       const Alternative& first = kind->front();
-      return FittingRun{"", first.settings, first.changes, first.peak_bytes, limit_bytes};
+      return FittingRun{"",          first.settings,      first.changes, first.peak_bytes,
+                        limit_bytes, std::move(elsewhere)};
     }
   }
   return std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "explain/log.h"
+#include "explain/python_stack.h"
 #include "recipe/recipe.h"
 
 namespace snug {
@@ -25,6 +26,8 @@ struct FittingRun {
   std::vector<std::string> changes;   // what is computed otherwise, in words
   int64_t peak_bytes = 0;
   int64_t limit_bytes = 0;
+  // The same experiment under transformers, as the recipe that fits was before settings made it fit.
+  std::vector<PythonStackUse> elsewhere;
 };
 
 struct Story {

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "io/printable.h"
 #include "report/layout.h"
+#include "report/python_stack_report.h"
 
 namespace snug {
 namespace {
@@ -40,10 +41,12 @@ std::string explain_report(const Story& story, const Style& style) {
       text += fmt::format("    {}\n", printable(sentence, 1000));
     }
   }
-  if (story.fitting) {
-    text += fitting_text(*story.fitting, style);
+  if (!story.fitting) {
+    return fit_lines(text, style);
   }
-  return fit_lines(text, style);
+  return fit_lines(text + fitting_text(*story.fitting, style), style) + "\n" +
+         python_stacks_report(story.fitting->elsewhere, story.fitting->peak_bytes, story.fitting->limit_bytes,
+                              style);
 }
 
 Json explain_json(const Story& story) {
@@ -58,6 +61,7 @@ Json explain_json(const Story& story) {
                       {"changes", story.fitting->changes},
                       {"peak_bytes", story.fitting->peak_bytes},
                       {"limit_bytes", story.fitting->limit_bytes}};
+    report["as_transformers"] = python_stacks_json(story.fitting->elsewhere);
   }
   return report;
 }

@@ -6,28 +6,17 @@
 #include "base/bytes.h"
 
 namespace snug {
-namespace {
-
-std::string fits_cell(int64_t peak, const Plan& plan) {
-  if (!plan.limit_bytes) {
-    return "";
-  }
-  return peak <= *plan.limit_bytes ? "fits" : "does not fit";
-}
-
-}  // namespace
-
-std::string python_stacks_report(const std::vector<PythonStackUse>& uses, const Plan& plan,
-                                 const Style& style) {
+std::string python_stacks_report(const std::vector<PythonStackUse>& uses, int64_t planned_bytes,
+                                 const std::optional<int64_t>& limit_bytes, const Style& style) {
   Table table;
   table.header = {"under transformers", "weights", "states", "gradients",
                   "activations",        "loss",    "other",  "peak"};
-  if (plan.limit_bytes) {
+  if (limit_bytes) {
     table.header.push_back("");
   }
   auto add = [&](std::vector<std::string> row, int64_t peak) {
-    if (plan.limit_bytes) {
-      row.push_back(fits_cell(peak, plan));
+    if (limit_bytes) {
+      row.push_back(peak <= *limit_bytes ? "fits" : "does not fit");
     }
     table.rows.push_back(std::move(row));
   };
@@ -38,7 +27,7 @@ std::string python_stacks_report(const std::vector<PythonStackUse>& uses, const 
         use.peak());
   }
   table.rules_before = {table.rows.size()};
-  add({"snug, this plan", "", "", "", "", "", "", format_bytes(plan.peak_bytes())}, plan.peak_bytes());
+  add({"snug, this plan", "", "", "", "", "", "", format_bytes(planned_bytes)}, planned_bytes);
   return table.to_text(style) +
          style.dim(
              "  estimated at the micro-batch as written, full length; within 7% of the driver's count on 15 "

@@ -1,6 +1,8 @@
 // What another stack would take, for people and for machines.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +12,9 @@
 
 namespace snug {
 
-// A row for each way to run it, and snug's plan last.
-std::string python_stacks_report(const std::vector<PythonStackUse>& uses, const Plan& plan,
-                                 const Style& style);
+// A row for each way to run it, and snug's own plan of so many bytes last.
+std::string python_stacks_report(const std::vector<PythonStackUse>& uses, int64_t planned_bytes,
+                                 const std::optional<int64_t>& limit_bytes, const Style& style);
 Json python_stacks_json(const std::vector<PythonStackUse>& uses);
 
 }  // namespace snug

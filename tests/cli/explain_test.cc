@@ -42,6 +42,36 @@ TEST(Explain, ARecipeBesideTheLog) {
   EXPECT_LE(told["fits"]["peak_bytes"], told["fits"]["limit_bytes"]);
 }
 
+// What the run would take under transformers, as 'snug plan --as transformers' counts it.
+TEST(Explain, WhatItTakesElsewhere) {
+  std::string recipe = source_path("recipes/cases/compliance.yml");
+  Json told =
+      json_output(run_snug({"explain", source_path("recipes/cases/compliance.log"), recipe, "--json"}));
+  Json planned = parse_json(
+      run_snug({"plan", recipe, "--device", "cuda", "--as", "transformers", "--json"}).output, "plan");
+  ASSERT_FALSE(told["as_transformers"].empty());
+  EXPECT_EQ(told["as_transformers"], planned["as_transformers"]);
+  bool fails = false;
+  for (const Json& stack : told["as_transformers"]) {
+    fails = fails || stack["peak_bytes"] > told["fits"]["limit_bytes"];
+  }
+  EXPECT_TRUE(fails) << "as it did there";
+}
+
+TEST(Explain, OneStageOfARecipe) {
+  std::vector<std::string> command = {"explain", source_path("recipes/cases/security.log"),
+                                      source_path("recipes/cases/security.yml")};
+  CommandResult result = run_snug(command);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.errors.find("--stage is not given"), std::string::npos) << result.errors;
+  std::string names = result.errors.substr(result.errors.rfind(": ") + 2);
+  command.insert(command.end(), {"--stage", names.substr(0, names.find_first_of(",\n"))});
+  result = run_snug(command);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  command.back() = "nowhere";
+  EXPECT_NE(run_snug(command).errors.find("--stage is \"nowhere\""), std::string::npos);
+}
+
 TEST(Explain, ALogThatSaysNothing) {
   CommandResult result = run_snug({"explain", source_path("README.md")});
   EXPECT_EQ(result.exit_code, 2);

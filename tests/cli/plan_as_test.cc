@@ -40,6 +40,30 @@ TEST(PlanPicture, IsDrawnWhereItIsAskedFor) {
   EXPECT_NE(run_snug({"plan", recipe, "--picture"}, "COLUMNS=80 ").output.find("dotted"), std::string::npos);
 }
 
+TEST(PlanAs, OfEachStage) {
+  std::vector<std::string> plan = {"plan", source_path("recipes/three_stages.yml"), "--as", "transformers"};
+  CommandResult text = run_snug([&] {
+    std::vector<std::string> all = plan;
+    all.emplace_back("--picture");
+    return all;
+  }());
+  EXPECT_EQ(text.exit_code, 0) << text.errors;
+  size_t at = 0;
+  for (const char* name : {"stage log", "stage bill", "stage letter"}) {
+    for (const std::string& found :
+         {std::string(name), std::string("dotted"), std::string("under transformers")}) {
+      at = text.output.find(found, at);
+      ASSERT_NE(at, std::string::npos) << name << ": " << found << "\n" << text.output;
+    }
+  }
+  plan.emplace_back("--json");
+  Json json = json_output(run_snug(plan));
+  ASSERT_EQ(json["stages"].size(), 3U);
+  for (const Json& stage : json["stages"]) {
+    EXPECT_GE(stage["as_transformers"].size(), 3U);
+  }
+}
+
 TEST(PlanPage, IsOneFile) {
   TemporaryFolder folder;
   auto path = [&](const char* name) { return (folder.path() / name).string(); };
