@@ -49,15 +49,16 @@ std::string settings_text(const ComparedPlan& a, const ComparedPlan& b, const St
   }
   std::string text = table.rows.empty() ? "\n  no setting differs\n" : table_text(table, style);
   Table fitting{.header = {"to fit", "A", "B"}, .rows = {}, .rules_before = {}};
+  std::string recomputed;  // too long for cells
   for (const SettingDifference& one : different_fitting(a.fitted, b.fitted)) {
     if (one.key == "memory.recompute") {
-      fitting.rows.push_back(
-          {one.key, describe(a.fitted.memory.recompute), describe(b.fitted.memory.recompute)});
+      recomputed = fmt::format("\n  A  {}\n  B  {}\n", describe(a.fitted.memory.recompute),
+                               describe(b.fitted.memory.recompute));
     } else {
       fitting.rows.push_back({one.key, value_cell(one.a), value_cell(one.b)});
     }
   }
-  return text + table_text(fitting, style);
+  return text + table_text(fitting, style) + fit_lines(recomputed, style);
 }
 
 double trained_percent(const ComparedPlan& side) {
