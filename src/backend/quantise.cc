@@ -12,8 +12,6 @@
 namespace snug {
 namespace {
 
-constexpr std::array<float, 256> kE4m3Values = float8_values(Float8::e4m3);
-
 float largest_magnitude(std::span<const float> values) {
   float largest = 0;
   for (float value : values) {

@@ -86,6 +86,9 @@ constexpr std::array<float, 256> float8_values(Float8 kind) {
   return values;
 }
 
+inline constexpr std::array<float, 256> kE4m3Values = float8_values(Float8::e4m3);
+inline constexpr std::array<float, 256> kE5m2Values = float8_values(Float8::e5m2);
+
 // Rows of less than this times the largest number share this scale, whose inverse is a number too.
 inline constexpr int kLowestScaleExponent = -100;
 

@@ -9,13 +9,11 @@
 #include "plan/layout.h"
 #include "plan/speed.h"
 #include "plan/training.h"
+#include "support/card_rates.h"
 #include "support/small_llama.h"
 
 namespace snug {
 namespace {
-
-constexpr DeviceRates kRates = {
-    .product_flops = 800e12, .ceiling_flops = 700e12, .bytes_per_second = 4e12, .seconds_per_op = 1e-6};
 
 Recipe evaluated_recipe() {
   Recipe recipe = small_recipe();

@@ -226,9 +226,6 @@ void load_rows(const MatrixView& source, float* destination, int64_t stride) {
   }
 }
 
-constexpr std::array<float, 256> kE4m3Values = float8_values(Float8::e4m3);
-constexpr std::array<float, 256> kE5m2Values = float8_values(Float8::e5m2);
-
 // All scales are powers of two: nothing but float8_code rounds.
 void round_rows(const MatrixView& source, float* values, int64_t stride) {
   const RowRounding& rounding = *source.rounding;
