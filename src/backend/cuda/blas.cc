@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "backend/cuda/check.h"
+#include "backend/cuda_plan/tilings.h"
 #include "base/check.h"
 #include "base/error.h"
 
@@ -67,27 +69,56 @@ T attribute_of(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAt
   return status == CUBLAS_STATUS_SUCCESS ? value : T{};
 }
 
-// The first guess, but where larger tiles were seen to lose to those of 128 x 128 on Hopper (by 5 to 50
-// percent): with sums that are read, added to and written as fp32, which the larger tile does while nothing
-// is multiplied, and where the guess makes up for too few large tiles by cutting the inner dimension.
-const cublasLtMatmulHeuristicResult_t& best_of(std::span<const cublasLtMatmulHeuristicResult_t> found,
-                                               const Gemm& gemm) {
-  auto tile_of = [](const cublasLtMatmulHeuristicResult_t& one) {
-    return attribute_of<uint32_t>(one.algo, CUBLASLT_ALGO_CONFIG_TILE_ID);
-  };
-  uint32_t tile = tile_of(found[0]);
-  bool is_large = tile == CUBLASLT_MATMUL_TILE_256x128 || tile == CUBLASLT_MATMUL_TILE_128x256 ||
-                  tile == CUBLASLT_MATMUL_TILE_192x192 || tile == CUBLASLT_MATMUL_TILE_320x128;
-  bool is_cut = attribute_of<int32_t>(found[0].algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) > 1;
-  bool adds_wide = gemm.c.dtype == DType::f32 && gemm.accumulate && gemm.a.dtype != DType::f32;
-  if (is_large && (is_cut || adds_wide)) {
-    for (const cublasLtMatmulHeuristicResult_t& other : found) {
-      if (tile_of(other) == CUBLASLT_MATMUL_TILE_128x128) {
-        return other;
-      }
-    }
-  }
-  return found[0];
+struct Shape {
+  uint32_t id;
+  int64_t m;
+  int64_t n;
+};
+
+// What Hopper's kernels for products that are not thin are made of.
+constexpr auto kTiles = std::to_array<Shape>({
+    {CUBLASLT_MATMUL_TILE_64x64, 64, 64},     {CUBLASLT_MATMUL_TILE_64x96, 64, 96},
+    {CUBLASLT_MATMUL_TILE_64x128, 64, 128},   {CUBLASLT_MATMUL_TILE_64x192, 64, 192},
+    {CUBLASLT_MATMUL_TILE_64x256, 64, 256},   {CUBLASLT_MATMUL_TILE_64x320, 64, 320},
+    {CUBLASLT_MATMUL_TILE_64x384, 64, 384},   {CUBLASLT_MATMUL_TILE_64x512, 64, 512},
+    {CUBLASLT_MATMUL_TILE_80x128, 80, 128},   {CUBLASLT_MATMUL_TILE_96x64, 96, 64},
+    {CUBLASLT_MATMUL_TILE_96x128, 96, 128},   {CUBLASLT_MATMUL_TILE_112x128, 112, 128},
+    {CUBLASLT_MATMUL_TILE_128x64, 128, 64},   {CUBLASLT_MATMUL_TILE_128x80, 128, 80},
+    {CUBLASLT_MATMUL_TILE_128x96, 128, 96},   {CUBLASLT_MATMUL_TILE_128x112, 128, 112},
+    {CUBLASLT_MATMUL_TILE_128x128, 128, 128}, {CUBLASLT_MATMUL_TILE_128x144, 128, 144},
+    {CUBLASLT_MATMUL_TILE_128x160, 128, 160}, {CUBLASLT_MATMUL_TILE_128x168, 128, 168},
+    {CUBLASLT_MATMUL_TILE_128x176, 128, 176}, {CUBLASLT_MATMUL_TILE_128x192, 128, 192},
+    {CUBLASLT_MATMUL_TILE_128x256, 128, 256}, {CUBLASLT_MATMUL_TILE_128x320, 128, 320},
+    {CUBLASLT_MATMUL_TILE_144x128, 144, 128}, {CUBLASLT_MATMUL_TILE_160x128, 160, 128},
+    {CUBLASLT_MATMUL_TILE_168x128, 168, 128}, {CUBLASLT_MATMUL_TILE_176x128, 176, 128},
+    {CUBLASLT_MATMUL_TILE_192x64, 192, 64},   {CUBLASLT_MATMUL_TILE_192x128, 192, 128},
+    {CUBLASLT_MATMUL_TILE_192x192, 192, 192}, {CUBLASLT_MATMUL_TILE_256x64, 256, 64},
+    {CUBLASLT_MATMUL_TILE_256x96, 256, 96},   {CUBLASLT_MATMUL_TILE_256x128, 256, 128},
+    {CUBLASLT_MATMUL_TILE_320x64, 320, 64},   {CUBLASLT_MATMUL_TILE_320x128, 320, 128},
+    {CUBLASLT_MATMUL_TILE_384x64, 384, 64},   {CUBLASLT_MATMUL_TILE_448x64, 448, 64},
+    {CUBLASLT_MATMUL_TILE_512x64, 512, 64},
+});
+constexpr auto kClusters = std::to_array<Shape>({
+    {CUBLASLT_CLUSTER_SHAPE_2x1x1, 2, 1},
+    {CUBLASLT_CLUSTER_SHAPE_1x2x1, 1, 2},
+    {CUBLASLT_CLUSTER_SHAPE_2x2x1, 2, 2},
+    {CUBLASLT_CLUSTER_SHAPE_4x1x1, 4, 1},
+    {CUBLASLT_CLUSTER_SHAPE_1x4x1, 1, 4},
+    {CUBLASLT_CLUSTER_SHAPE_4x2x1, 4, 2},
+    {CUBLASLT_CLUSTER_SHAPE_2x4x1, 2, 4},
+});
+
+Shape shape_of(std::span<const Shape> known, uint32_t id, const Shape& otherwise) {
+  auto shape = std::ranges::find(known, id, &Shape::id);
+  return shape != known.end() ? *shape : otherwise;
+}
+
+Tiling tiling_of(const cublasLtMatmulAlgo_t& algorithm) {
+  Shape tile = shape_of(kTiles, attribute_of<uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID), {});
+  Shape cluster = shape_of(
+      kClusters, attribute_of<uint16_t>(algorithm, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID), {0, 1, 1});
+  return {tile.m, tile.n, cluster.m, cluster.n,
+          std::max(1, attribute_of<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM))};
 }
 
 // A row-major matrix is its transpose by columns.
@@ -131,6 +162,13 @@ struct Blas::Descriptors {
 
 Blas::Blas(bool tf32) : tf32_(tf32) {
   check(cublasLtCreate(&handle_), "opening cuBLASLt");
+  int device = 0;
+  int major = 0;
+  check(cudaGetDevice(&device), "finding the card");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "looking at the card");
+  check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device),
+        "looking at the card");
+  is_hopper_ = major == 9;
 }
 
 Blas::~Blas() {
@@ -176,8 +214,17 @@ const Blas::Choice& Blas::choice_for(const Gemm& gemm, Descriptors& descriptors)
   if (choices_.size() >= kMostChoices) {
     choices_.clear();
   }
-  const auto& chosen = best_of({found.data(), static_cast<size_t>(count)}, gemm);
-  return choices_.emplace(key, Choice{chosen.algo}).first->second;
+  size_t chosen = 0;
+  if (is_hopper_ && size_of(gemm.a.dtype) == 2) {
+    std::vector<Tiling> tilings;
+    for (const cublasLtMatmulHeuristicResult_t& guess : std::span(found).first(static_cast<size_t>(count))) {
+      tilings.push_back(tiling_of(guess.algo));
+    }
+    bool adds_wide = gemm.accumulate && gemm.c.dtype == DType::f32;
+    TiledProduct by_columns{gemm.c.columns, gemm.c.rows, inner, adds_wide};
+    chosen = tiling_for_hopper(tilings, by_columns, multiprocessors_);
+  }
+  return choices_.emplace(key, Choice{found.at(chosen).algo}).first->second;
 }
 
 void Blas::run(const Gemm& gemm, std::span<std::byte> workspace, cudaStream_t stream) {

@@ -76,6 +76,8 @@ class Blas {
 
   cublasLtHandle_t handle_ = nullptr;
   bool tf32_;
+  bool is_hopper_ = false;
+  int multiprocessors_ = 0;
   std::map<Key, Choice> choices_;
 };
 
