@@ -1,5 +1,8 @@
-// Fusion of residual addition and norm.
+// Fusion of residual addition and norm, and of a gated activation with its gradient.
 #include "compile/fuse.h"
+
+#include <algorithm>
+#include <set>
 
 #include "ops/table.h"
 
@@ -9,6 +12,60 @@ namespace {
 bool is_norm_of_sum(const Op& add, const Op& norm) {
   return add.kind == OpKind::add && norm.kind == OpKind::rms_norm && norm.inputs[0] == add.outputs[0] &&
          add.is_backward == norm.is_backward;
+}
+
+using Ops = std::vector<Op>;
+
+bool uses_any(const std::vector<BufferId>& operands, const std::set<BufferId>& buffers) {
+  return std::any_of(operands.begin(), operands.end(),
+                     [&](BufferId id) { return id != kNoBuffer && buffers.contains(id); });
+}
+
+// Puts `first` and the ops of [first, last) that need what it makes behind the others of them, and returns
+// where it is then; or `last`, and moves nothing, where the others or the op at `last` would not find what
+// they found before.
+Ops::iterator put_off(Ops::iterator first, Ops::iterator last) {
+  std::set<BufferId> late(first->outputs.begin(), first->outputs.end());
+  std::set<BufferId> read_late;
+  Ops soon;
+  Ops waiting = {*first};
+  for (auto op = first + 1; op != last; ++op) {
+    if (uses_any(op->inputs, late)) {
+      late.insert(op->outputs.begin(), op->outputs.end());
+      read_late.insert(op->inputs.begin(), op->inputs.end());
+      waiting.push_back(*op);
+    } else if (uses_any(op->outputs, late) || uses_any(op->outputs, read_late)) {
+      return last;
+    } else {
+      soon.push_back(*op);
+    }
+  }
+  if (uses_any(last->inputs, late) || uses_any(last->outputs, late) || uses_any(last->outputs, read_late)) {
+    return last;
+  }
+  auto behind = std::move(soon.begin(), soon.end(), first);
+  std::move(waiting.begin(), waiting.end(), behind);
+  return behind;
+}
+
+// Whether the op there was a gated activation made again, and is made by its gradient now.
+bool make_with_gradient(Ops& ops, size_t index) {
+  auto again = ops.begin() + static_cast<std::ptrdiff_t>(index);
+  if (again->kind != OpKind::gated_activation || !again->is_backward) {
+    return false;
+  }
+  auto gradient = std::find_if(again, ops.end(), [&](const Op& op) {
+    return op.kind == OpKind::gated_activation_backward && op.inputs[0] == again->inputs[0];
+  });
+  auto moved = gradient != ops.end() ? put_off(again, gradient) : gradient;
+  if (moved == gradient) {
+    return false;
+  }
+  gradient->outputs.push_back(moved->outputs[0]);
+  gradient->name += " + " + moved->name;
+  std::rotate(moved, gradient, gradient + 1);
+  ops.erase(moved + 1);  // the activation: its gradient stands in its place
+  return true;
 }
 
 }  // namespace
@@ -29,6 +86,15 @@ Program fuse_additions(Program program) {
     add.name += " + " + op.name;
   }
   program.ops = std::move(fused);
+  verify_with_shapes(program);
+  return program;
+}
+
+Program fuse_gates_made_again(Program program) {
+  for (size_t index = 0; index < program.ops.size(); ++index) {
+    while (make_with_gradient(program.ops, index)) {
+    }
+  }
   verify_with_shapes(program);
   return program;
 }

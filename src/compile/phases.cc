@@ -253,7 +253,7 @@ Program compile_micro_batch(const Recipe& recipe, const ModelSpec& spec, const B
     train = round_gradients(std::move(train));
   }
   train = apply_recompute(std::move(train), recipe.memory.recompute);
-  train = put_adapters_first(fuse_additions(std::move(train)));
+  train = put_adapters_first(fuse_gates_made_again(fuse_additions(std::move(train))));
   if (run_dtype(recipe, spec) == DType::f16) {
     train = add_loss_scale(std::move(train));
   }

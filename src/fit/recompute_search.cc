@@ -29,6 +29,7 @@ struct Policy {
   Recompute policy;
   PolicyProfile profile = {};
   int64_t kept_bytes = 0;
+  int64_t live_bytes = 0;  // at most, in a layer
   double seconds = 0;
 };
 
@@ -36,6 +37,7 @@ Policy with_profile(Recompute policy, const ProfileWith& profile_with) {
   Policy result{policy, profile_with(policy)};
   for (const LayerProfile& layer : result.profile.layers) {
     result.kept_bytes += layer.kept_bytes;
+    result.live_bytes = std::max(result.live_bytes, layer.live_bytes);
     result.seconds += layer.seconds;
   }
   return result;
@@ -244,10 +246,15 @@ std::vector<Recompute> worthwhile_policies(const ProfileWith& profile_with) {
   });
   std::vector<Policy> best;
   for (Policy& one : all) {
-    if (best.empty() || one.kept_bytes < best.back().kept_bytes) {
+    bool is_beaten = std::any_of(best.begin(), best.end(), [&](const Policy& faster) {
+      return faster.kept_bytes <= one.kept_bytes && faster.live_bytes <= one.live_bytes;
+    });
+    if (!is_beaten) {
       best.push_back(std::move(one));
     }
   }
+  std::stable_sort(best.begin(), best.end(),
+                   [](const Policy& a, const Policy& b) { return a.kept_bytes > b.kept_bytes; });
   while (best.size() > kMostPolicies) {  // those without which the loss is least are left out
     // What a mixture of its neighbours with as many bytes would take longer.
     auto gain = [&](size_t i) {

@@ -212,7 +212,7 @@ const OpRow kRopeRow = {.kind = OpKind::rope,
                         .find_shape_problem = check_rope,
                         .append_gradient = rope_gradient,
                         .cost = cost_of_rope,
-                        .in_place = true};
+                        .in_place = 1};
 
 const OpRow kAttentionRow = {.kind = OpKind::attention,
                              .name = "attention",

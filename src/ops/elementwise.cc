@@ -77,14 +77,14 @@ const OpRow kAddRow = {.kind = OpKind::add,
                        .find_shape_problem = check_add,
                        .append_gradient = add_gradient,
                        .cost = one_pass,
-                       .in_place = true};
+                       .in_place = 1};
 
 const OpRow kDropoutRow = {.kind = OpKind::dropout,
                            .name = "dropout",
                            .find_shape_problem = check_dropout,
                            .append_gradient = dropout_gradient,
                            .cost = cost_of_dropout,
-                           .in_place = true};
+                           .in_place = 1};
 
 const OpRow kCopyRow = {
     .kind = OpKind::copy, .name = "copy", .find_shape_problem = check_copy, .cost = one_pass};

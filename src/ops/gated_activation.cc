@@ -31,7 +31,13 @@ std::string check_backward(const Program& program, const Op& op) {
   if (problem.empty() && op.accumulates != 0) {
     problem = "writes its gradient, and cannot add to it";
   }
-  return problem.empty() ? check_halves(output_of(program, op, 0), input_of(program, op, 1)) : problem;
+  if (problem.empty()) {
+    problem = check_halves(output_of(program, op, 0), input_of(program, op, 1));
+  }
+  if (problem.empty() && op.outputs.size() > 1) {
+    problem = check_halves(input_of(program, op, 0), output_of(program, op, 1));
+  }
+  return problem;
 }
 
 OpCost cost_of_gate(const Program& program, const Op& op) {
@@ -50,6 +56,6 @@ const OpRow kGatedActivationBackwardRow = {.kind = OpKind::gated_activation_back
                                            .name = "gated_activation_backward",
                                            .find_shape_problem = check_backward,
                                            .cost = cost_of_gate,
-                                           .in_place = true};
+                                           .in_place = 2};
 
 }  // namespace snug

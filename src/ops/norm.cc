@@ -78,6 +78,6 @@ const OpRow kAddRmsNormRow = {.kind = OpKind::add_rms_norm,
                               .name = "add_rms_norm",
                               .find_shape_problem = check_add_norm,
                               .cost = cost_of_norm,
-                              .in_place = true};
+                              .in_place = 1};
 
 }  // namespace snug

@@ -32,8 +32,9 @@ struct OpRow {
   bool is_loss = false;
   // The gradient op computes the forward outputs too, so a training program leaves the forward op out.
   bool gradient_includes_forward = false;
-  // Output 0 may take over the memory of input 0 where that input is not needed afterwards.
-  bool in_place = false;
+  // The first so many outputs may each take over the memory of the input of their place, where that is not
+  // needed afterwards.
+  size_t in_place = 0;
   // What the op does with its operands, where that is not what most do: read inputs, write outputs, or add to
   // those that Op::accumulates says.
   Effect (*input_effect)(const Op&, size_t input) = nullptr;

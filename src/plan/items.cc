@@ -16,22 +16,24 @@ std::vector<BufferId> merge_in_place(const Program& program, const std::vector<I
   std::iota(leader.begin(), leader.end(), 0);
   for (int index = 0; index < static_cast<int>(program.ops.size()); ++index) {
     const Op& op = program.ops[static_cast<size_t>(index)];
-    bool hands_over = row_of(op.kind).in_place && effect_on_input(op, 0) == Effect::read &&
-                      effect_on_output(op, 0) == Effect::write;
-    if (!hands_over) {
-      continue;
-    }
-    BufferId from = op.inputs[0];
-    BufferId to = op.outputs[0];
-    const Buffer& source = program.buffer(from);
-    const Buffer& target = program.buffer(to);
-    bool both_temporary = source.lifetime == Lifetime::temporary && target.lifetime == Lifetime::temporary;
-    bool handed_over = intervals[static_cast<size_t>(from)].last == index &&
-                       intervals[static_cast<size_t>(to)].first == index;
-    bool read_once = std::count(op.inputs.begin(), op.inputs.end(), from) == 1;
-    bool same_size = padded_bytes(source) == padded_bytes(target) && source.home == target.home;
-    if (both_temporary && handed_over && read_once && same_size) {
-      leader[static_cast<size_t>(to)] = leader[static_cast<size_t>(from)];
+    for (size_t place = 0; place < std::min(row_of(op.kind).in_place, op.outputs.size()); ++place) {
+      bool hands_over =
+          effect_on_input(op, place) == Effect::read && effect_on_output(op, place) == Effect::write;
+      if (!hands_over) {
+        continue;
+      }
+      BufferId from = op.inputs[place];
+      BufferId to = op.outputs[place];
+      const Buffer& source = program.buffer(from);
+      const Buffer& target = program.buffer(to);
+      bool both_temporary = source.lifetime == Lifetime::temporary && target.lifetime == Lifetime::temporary;
+      bool handed_over = intervals[static_cast<size_t>(from)].last == index &&
+                         intervals[static_cast<size_t>(to)].first == index;
+      bool read_once = std::count(op.inputs.begin(), op.inputs.end(), from) == 1;
+      bool same_size = padded_bytes(source) == padded_bytes(target) && source.home == target.home;
+      if (both_temporary && handed_over && read_once && same_size) {
+        leader[static_cast<size_t>(to)] = leader[static_cast<size_t>(from)];
+      }
     }
   }
   return leader;

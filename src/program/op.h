@@ -36,7 +36,7 @@ enum class OpKind : uint8_t {
   attention_backward,         // q, kv, q_offsets, kv_offsets, o, lse, do, bias?, random?
                               //   -> dq[T,Cq], dkv[Tk,Ckv], dbias[buckets,H]? +=
   gated_activation,           // x[T,2F] (gate, then up) -> y[T,F] = f(gate) * up
-  gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F]
+  gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F] [, y[T,F]: made again]
   add,                        // a, b -> a + b
   dropout,                    // x[T,C], random[3] = seed, step, first token -> y[T,C] (= or +=)
   loss_head,                  // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, hits[1]? +=

@@ -125,6 +125,10 @@ TEST_P(GateTest, ForwardAndBackwardFollowTheFunction) {
       BufferId dx = builder.input("dx", dtype, {tokens(kGateTokens), fixed(2 * kGateWidth)});
       builder.append(OpKind::gated_activation, "gate", {x}, {y}, GateAttributes{GetParam()});
       builder.append(OpKind::gated_activation_backward, "gate", {x, dy}, {dx}, GateAttributes{GetParam()});
+      BufferId again = builder.input("again", dtype, {tokens(kGateTokens), fixed(kGateWidth)});
+      BufferId beside = builder.input("beside", dtype, {tokens(kGateTokens), fixed(2 * kGateWidth)});
+      builder.append(OpKind::gated_activation_backward, "both", {x, dy}, {beside, again},
+                     GateAttributes{GetParam()});
       for (Op& op : builder.program().ops) {
         op.accumulates = accumulate ? 1 : 0;
       }
@@ -141,6 +145,7 @@ TEST_P(GateTest, ForwardAndBackwardFollowTheFunction) {
       runner.set("dy", dy_values);
       runner.set("y", y_before);
       runner.set("dx", dx_before);
+      runner.set("beside", dx_before);
       runner.run();
       std::vector<double> expected_y(dy_values.size());
       std::vector<double> expected_dx(values.size());
@@ -157,6 +162,11 @@ TEST_P(GateTest, ForwardAndBackwardFollowTheFunction) {
       }
       expect_close(runner.get("y"), plus(expected_y, y_before, accumulate), tolerance_of(dtype));
       expect_close(runner.get("dx"), plus(expected_dx, dx_before, accumulate), tolerance_of(dtype));
+      expect_close(runner.get("again"), expected_y, tolerance_of(dtype));
+      EXPECT_EQ(runner.get("beside"), runner.get("dx"));
+      if (!accumulate) {
+        EXPECT_EQ(runner.get("again"), runner.get("y")) << "the same bits, made again";
+      }
     }
   }
 }

@@ -246,6 +246,32 @@ TEST(Fuse, JoinsEveryAdditionWithTheNormAfterIt) {
   EXPECT_EQ(count(program, OpKind::rms_norm), 1);
 }
 
+TEST(Fuse, GatesMadeAgainAreMadeByTheirGradients) {
+  Program backward = add_backward(with_lora({"all-linear"}));
+  Program again = apply_recompute(backward, {Recompute::full});
+  Program program = fuse_gates_made_again(again);
+  EXPECT_EQ(count(again, OpKind::gated_activation), 2 * 3);
+  EXPECT_EQ(count(program, OpKind::gated_activation), 3);
+  EXPECT_EQ(program.ops.size(), again.ops.size() - 3);
+  BufferId gated = program.find("layers.1.gated.again");
+  auto uses = [&](const std::vector<BufferId>& operands) {
+    return std::count(operands.begin(), operands.end(), gated) > 0;
+  };
+  int readers = 0;
+  bool is_made = false;
+  for (const Op& op : program.ops) {
+    if (uses(op.outputs)) {
+      EXPECT_EQ(op.kind, OpKind::gated_activation_backward);
+      EXPECT_EQ(op.outputs[1], gated);
+      is_made = true;
+    }
+    readers += uses(op.inputs) ? 1 : 0;
+    EXPECT_TRUE(is_made || readers == 0);
+  }
+  EXPECT_EQ(readers, 2) << "the down product made again, and the gradient of its A";
+  EXPECT_EQ(count(fuse_gates_made_again(backward), OpKind::gated_activation), 3) << "kept: nothing to join";
+}
+
 // The ops that write or add to a buffer, in order, as "=lora_up" and "+linear".
 std::string writers_of(const Program& program, const std::string& buffer) {
   std::string text;

@@ -167,6 +167,11 @@ class OnBoth {
   }
 
   // Element by element: |difference| <= tolerance * max(|expected|, 1).
+  // Bit for bit.
+  void expect_same_on_card(const std::string& a, const std::string& b) {
+    EXPECT_EQ(card_.bytes(a), card_.bytes(b)) << a << " and " << b;
+  }
+
   void expect_close_values(const std::string& name, double tolerance) {
     SCOPED_TRACE(name);
     expect_close(card_.get(name), cpu_.get(name), tolerance);

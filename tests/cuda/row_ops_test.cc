@@ -150,13 +150,19 @@ TEST_P(CudaRows, GatedActivationsAndTheirGradients) {
     BufferId y = builder.temporary("y", dtype(), dims(width()));
     BufferId dx = builder.temporary("dx", dtype(), dims(2 * width()));
     builder.append(OpKind::gated_activation, "gate", {x}, {y}, GateAttributes{activation});
+    BufferId again = builder.temporary("again", dtype(), dims(width()));
+    BufferId beside = builder.temporary("beside", dtype(), dims(2 * width()));
     builder.append(OpKind::gated_activation_backward, "backward", {x, dy}, {dx}, GateAttributes{activation});
+    builder.append(OpKind::gated_activation_backward, "both", {x, dy}, {beside, again},
+                   GateAttributes{activation});
     OnBoth both(builder.finish());
     both.randomise("x", 1, 3.0F);
     both.randomise("dy", 2);
     both.run(extents());
     both.expect_close_values("y", tolerance());
     both.expect_close_values("dx", tolerance());
+    both.expect_same_on_card("y", "again");
+    both.expect_same_on_card("dx", "beside");
   }
 }
 

@@ -84,7 +84,7 @@ void forward_rows(const KernelCall& call) {
   });
 }
 
-template <typename Function, bool kAccumulate, typename T>
+template <typename Function, bool kAccumulate, bool kAgain, typename T>
 void backward_rows(const KernelCall& call) {
   const Tensor& dy = call.inputs[1];
   int64_t width = dy.columns();
@@ -95,13 +95,18 @@ void backward_rows(const KernelCall& call) {
       const T* gradient = dy.as<T>() + row * width;
       T* dgate = call.outputs[0].as<T>() + row * 2 * width;
       T* dup = dgate + width;
+      T* again = kAgain ? call.outputs[1].as<T>() + row * width : nullptr;
 #pragma omp simd
       for (int64_t i = 0; i < width; ++i) {
         ValueAndSlope f = Function::at(to_float(gate[i]));
         float g = to_float(gradient[i]);
+        float value = f.value * to_float(up[i]);
         float scaled = g * to_float(up[i]) * f.slope;
         store<kAccumulate>(dup[i], g * f.value);
         store<kAccumulate>(dgate[i], scaled);
+        if constexpr (kAgain) {
+          store<false>(again[i], value);
+        }
       }
     }
   });
@@ -120,12 +125,16 @@ void gated_activation(const KernelCall& call) {
   });
 }
 
-// dx[T, 2F] (= or +=): dgate = dy * up * f'(gate), dup = dy * f(gate). dx may be x.
+// dx[T, 2F] (= or +=): dgate = dy * up * f'(gate), dup = dy * f(gate); where it is wanted, y[T, F] once more.
+// dx may be x, and y dy.
 void gated_activation_backward(const KernelCall& call) {
   with_type(call.inputs[0].dtype, [&](auto type) {
     with_flag(call.op.accumulates_output(0), [&](auto accumulate) {
       with_function(attributes_of<GateAttributes>(call.op).activation, [&](auto function) {
-        backward_rows<decltype(function), decltype(accumulate)::value, typename decltype(type)::type>(call);
+        with_flag(call.has_output(1), [&](auto again) {
+          backward_rows<decltype(function), decltype(accumulate)::value, decltype(again)::value,
+                        typename decltype(type)::type>(call);
+        });
       });
     });
   });

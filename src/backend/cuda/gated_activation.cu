@@ -60,7 +60,7 @@ __global__ void forward_kernel(const T* x, T* y, int64_t elements, int64_t width
 }
 
 template <typename Function, typename T, int N>
-__global__ void backward_kernel(const T* x, const T* dy, T* dx, int64_t elements, int64_t width) {
+__global__ void backward_kernel(const T* x, const T* dy, T* dx, T* again, int64_t elements, int64_t width) {
   int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
   if (i >= elements) {
     return;
@@ -71,15 +71,20 @@ __global__ void backward_kernel(const T* x, const T* dy, T* dx, int64_t elements
   Vector<T, N> gradient = load<N>(dy + i);
   float dgate[N];
   float dup[N];
+  float value[N];
 #pragma unroll
   for (int j = 0; j < N; ++j) {
     ValueAndSlope f = Function::at(to_float(gate.at[j]));
     float g = to_float(gradient.at[j]);
     dgate[j] = g * to_float(up.at[j]) * f.slope;
     dup[j] = g * f.value;
+    value[j] = f.value * to_float(up.at[j]);
   }
   write<N>(dx + at, dgate, false);
   write<N>(dx + at + width, dup, false);
+  if (again != nullptr) {
+    write<N>(again + i, value, false);
+  }
 }
 
 template <typename Body>
@@ -123,7 +128,8 @@ void gated_activation(const Queue& queue, const KernelCall& call) {
   check_launch("a gated activation");
 }
 
-// dx[T, 2F] =: dgate = dy * up * f'(gate), dup = dy * f(gate). dx may be x.
+// dx[T, 2F] =: dgate = dy * up * f'(gate), dup = dy * f(gate); where it is wanted, y[T, F] once more. dx may
+// be x, and y dy.
 void gated_activation_backward(const Queue& queue, const KernelCall& call) {
   const Tensor& dy = call.inputs[1];
   int64_t elements = dy.elements();
@@ -136,7 +142,8 @@ void gated_activation_backward(const Queue& queue, const KernelCall& call) {
     constexpr int kWidth = decltype(width)::value;
     backward_kernel<decltype(function), T, kWidth>
         <<<blocks_for(elements, kThreads * kWidth), kThreads, 0, queue.stream>>>(
-            call.inputs[0].as<T>(), dy.as<T>(), call.outputs[0].as<T>(), elements, dy.columns());
+            call.inputs[0].as<T>(), dy.as<T>(), call.outputs[0].as<T>(),
+            call.has_output(1) ? call.outputs[1].as<T>() : nullptr, elements, dy.columns());
   });
   check_launch("the gradient of a gated activation");
 }
