@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "program/names.h"
 #include "recipe/choices.h"
 #include "recipe/recompute_key.h"
 
@@ -201,36 +202,51 @@ std::vector<Found> mixtures_for(const RecomputeProblem& problem) {
   return Mixtures(std::move(policies), problem.room_bytes).best();
 }
 
-std::string recomputed(Recompute policy) {
-  return names_of({kAllLayerValues.bits & ~policy.kept.bits});
+// The word for a policy by which layers of this model recompute so much; "" if there is none.
+std::string_view word_for(LayerValues recomputed, LayerValues of_model) {
+  for (const auto& [name, policy] : kRecomputePolicies) {
+    if (policy.kept.others_of(of_model) == recomputed) {
+      return name;
+    }
+  }
+  return "";
 }
 
 }  // namespace
 
-std::string describe(const std::vector<Recompute>& policies) {
-  bool all_alike = std::all_of(policies.begin(), policies.end(),
-                               [&](Recompute policy) { return policy == policies.front(); });
-  if (policies.empty() || (all_alike && policies.front() == Recompute::none)) {
+std::string describe(const std::vector<Recompute>& policies, LayerValues of_model) {
+  std::vector<LayerValues> recomputed;
+  for (Recompute policy : policies) {
+    recomputed.push_back(policy.kept.others_of(of_model));
+  }
+  bool all_alike = std::all_of(recomputed.begin(), recomputed.end(),
+                               [&](LayerValues values) { return values == recomputed.front(); });
+  if (recomputed.empty() || (all_alike && recomputed.front() == LayerValues{})) {
     return "nothing recomputed";
   }
   if (all_alike) {
-    std::string_view name = name_of(policies.front());
-    return name.empty() ? fmt::format("recomputation of {} in all layers", recomputed(policies.front()))
-                        : fmt::format("{} recomputation in all layers", name);
+    std::string_view word = word_for(recomputed.front(), of_model);
+    return word.empty()
+               ? fmt::format("recomputation of {} in all layers", names_of(recomputed.front(), of_model))
+               : fmt::format("{} recomputation in all layers", word);
   }
   std::string text;
-  for (size_t first = 0; first < policies.size();) {
+  for (size_t first = 0; first < recomputed.size();) {
     size_t last = first;
-    while (last + 1 < policies.size() && policies[last + 1] == policies[first]) {
+    while (last + 1 < recomputed.size() && recomputed[last + 1] == recomputed[first]) {
       ++last;
     }
-    if (policies[first] != Recompute::none) {
+    if (recomputed[first] != LayerValues{}) {
       text += fmt::format("{} {} ({})", text.empty() ? "recomputation in layers" : ",",
-                          layers_text(first, last), recomputed(policies[first]));
+                          layers_text(first, last), names_of(recomputed[first], of_model));
     }
     first = last + 1;
   }
   return text;
+}
+
+std::string describe_recompute(const Recipe& recipe, const Plan& plan) {
+  return describe(recipe.memory.recompute, layer_values_of(plan.phase(kTrainPhase).program));
 }
 
 std::vector<Recompute> worthwhile_policies(const ProfileWith& profile_with) {

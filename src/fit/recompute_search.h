@@ -22,8 +22,10 @@ struct PlannedCandidate {
 };
 
 // "nothing recomputed", "full recomputation in all layers", "recomputation in layers 0-14 (everything), 15-20
-// (norms and gated)": other layers keep everything.
-std::string describe(const std::vector<Recompute>& policies);
+// (norms and gated)": other layers keep everything. `of_model`: the values that its layers have.
+std::string describe(const std::vector<Recompute>& policies, LayerValues of_model);
+// By the recipe's plan.
+std::string describe_recompute(const Recipe& recipe, const Plan& plan);
 
 using ProfileWith = std::function<PolicyProfile(Recompute)>;  // one policy in all layers
 

@@ -11,6 +11,7 @@
 #include "io/printable.h"
 #include "plan/layout.h"
 #include "plan/plan_json.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -84,11 +85,27 @@ std::map<std::string, BytesByName> buffers_at_peak(const Layout& layout, const s
   return buffers;
 }
 
+LayerValues layer_values_in(const Layout& layout) {
+  LayerValues values;
+  for (const PhaseLayout& phase : layout.phases) {
+    for (const PlacedBuffer& buffer : phase.buffers) {
+      std::optional<LayerValue> value = find_layer_value(buffer.name);
+      values = value && phase.name == kTrainPhase ? values.with(*value) : values;
+    }
+  }
+  return values;
+}
+
+void add_layout(PlanFigures& figures, const Layout& layout) {
+  figures.buffers = buffers_at_peak(layout, figures.peak_phase);
+  figures.layer_values = layer_values_in(layout);
+}
+
 }  // namespace
 
 PlanFigures figures_of(const Plan& plan) {
   PlanFigures figures = read_plan_figures(plan_to_json(plan), "the plan");
-  figures.buffers = buffers_at_peak(layout_of(plan), figures.peak_phase);
+  add_layout(figures, layout_of(plan));
   return figures;
 }
 
@@ -118,7 +135,7 @@ PlanFigures read_plan_figures(const Json& plan, const std::string& path) {
     if (std::string problem = find_layout_problem(layout); !problem.empty()) {
       throw bad_input(fmt::format("{}: not as snug wrote it: {}", in_quotes(path), problem));
     }
-    figures.buffers = buffers_at_peak(layout, figures.peak_phase);
+    add_layout(figures, layout);
   }
   return figures;
 }

@@ -9,6 +9,7 @@
 
 #include "io/json.h"
 #include "plan/plan.h"
+#include "program/layer_values.h"
 
 namespace snug {
 
@@ -33,6 +34,7 @@ struct PlanFigures {
   // Of each role at the peak, the bytes of buffers that are alike in all layers; of a file without the layout
   // there are none.
   std::map<std::string, BytesByName> buffers;
+  LayerValues layer_values = kAllLayerValues;  // that its layers have; of such a file not known
 
   std::optional<bool> fits() const {
     return limit_bytes ? std::optional(peak_bytes <= *limit_bytes) : std::nullopt;

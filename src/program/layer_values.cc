@@ -2,6 +2,7 @@
 #include "program/layer_values.h"
 
 #include "base/check.h"
+#include "program/program.h"
 
 namespace snug {
 namespace {
@@ -33,17 +34,32 @@ constexpr std::array<Ending, 17> kEndings = {{
 
 }  // namespace
 
-LayerValue layer_value_of(const std::string& buffer) {
+std::optional<LayerValue> find_layer_value(std::string_view buffer) {
   for (const Ending& ending : kEndings) {
     if (buffer.ends_with(ending.text)) {
       return ending.value;
     }
   }
   // Adapters of several stages lie one beside the other, each with a number behind its name.
-  bool is_down_product =
-      buffer.find(".lora_down") != std::string::npos || buffer.find(".frozen_down") != std::string::npos;
-  SNUG_CHECK(is_down_product, "no name under which a recipe may keep " + buffer);
-  return LayerValue::lora;
+  bool is_down_product = buffer.find(".lora_down") != std::string_view::npos ||
+                         buffer.find(".frozen_down") != std::string_view::npos;
+  return is_down_product ? std::optional(LayerValue::lora) : std::nullopt;
+}
+
+LayerValue layer_value_of(const std::string& buffer) {
+  std::optional<LayerValue> value = find_layer_value(buffer);
+  SNUG_CHECK(value.has_value(), "no name under which a recipe may keep " + buffer);
+  return *value;
+}
+
+LayerValues layer_values_of(const Program& program) {
+  LayerValues values;
+  for (const Buffer& buffer : program.buffers) {
+    if (std::optional<LayerValue> value = find_layer_value(buffer.name)) {
+      values = values.with(*value);
+    }
+  }
+  return values;
 }
 
 }  // namespace snug

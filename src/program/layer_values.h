@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,8 @@ struct LayerValues {
   constexpr bool contains(LayerValue value) const { return (bits >> static_cast<int>(value) & 1U) != 0; }
   constexpr LayerValues with(LayerValue value) const { return {bits | 1U << static_cast<int>(value)}; }
   constexpr LayerValues without(LayerValue value) const { return {bits & ~(1U << static_cast<int>(value))}; }
+  // Of the values of `all`, those that are not among these.
+  constexpr LayerValues others_of(LayerValues all) const { return {all.bits & ~bits}; }
   constexpr LayerValues in_common_with(LayerValues other) const { return {bits & other.bits}; }
   bool operator==(const LayerValues&) const = default;
 };
@@ -42,5 +45,11 @@ inline constexpr LayerValues kAllLayerValues = {(1U << kLayerValueCount) - 1};
 
 // Which of them a buffer of a layer's forward ops holds, by its name ("layers.3.attention.lse").
 LayerValue layer_value_of(const std::string& buffer);
+// The same of any buffer; nothing if it holds none of them.
+std::optional<LayerValue> find_layer_value(std::string_view buffer);
+
+struct Program;
+// Those that the layers of a model have: one without adapters has no `lora`.
+LayerValues layer_values_of(const Program& program);
 
 }  // namespace snug

@@ -200,13 +200,12 @@ std::string layers_text(size_t first, size_t last) {
   return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
 }
 
-std::string names_of(LayerValues values) {
-  if (values == kAllLayerValues || values == LayerValues{}) {
+std::string names_of(LayerValues values, LayerValues of_model) {
+  if (values == of_model || values == LayerValues{}) {
     return values == LayerValues{} ? "nothing" : "everything";
   }
   std::vector<std::string> names = kept_json(values).get<std::vector<std::string>>();
-  std::vector<std::string> others =
-      kept_json({kAllLayerValues.bits & ~values.bits}).get<std::vector<std::string>>();
+  std::vector<std::string> others = kept_json(values.others_of(of_model)).get<std::vector<std::string>>();
   bool is_shorter = others.size() < names.size();
   const std::vector<std::string>& told = is_shorter ? others : names;
   std::string text = (is_shorter ? "all but " : "") + told.front();

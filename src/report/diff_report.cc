@@ -52,8 +52,9 @@ std::string settings_text(const ComparedPlan& a, const ComparedPlan& b, const St
   std::string recomputed;  // too long for cells
   for (const SettingDifference& one : different_fitting(a.fitted, b.fitted)) {
     if (one.key == "memory.recompute") {
-      recomputed = fmt::format("\n  A  {}\n  B  {}\n", describe(a.fitted.memory.recompute),
-                               describe(b.fitted.memory.recompute));
+      recomputed =
+          fmt::format("\n  A  {}\n  B  {}\n", describe(a.fitted.memory.recompute, a.plan.layer_values),
+                      describe(b.fitted.memory.recompute, b.plan.layer_values));
     } else {
       fitting.rows.push_back({one.key, value_cell(one.a), value_cell(one.b)});
     }

@@ -33,9 +33,10 @@ std::string cell(const std::string& key, const std::string& value, const Recipe&
 }
 
 // What a cell has no room for.
-std::string reason_text(const FitChange& change, const Recipe& after) {
-  std::string chosen =
-      change.key == "memory.recompute" ? fmt::format(" ({})", describe(after.memory.recompute)) : "";
+std::string reason_text(const FitChange& change, const FittedStage& stage) {
+  std::string chosen = change.key == "memory.recompute"
+                           ? fmt::format(" ({})", describe_recompute(stage.after, stage.plan))
+                           : "";
   return fmt::format("{}{}; {}", change.reason, chosen, name_of(change.sameness));
 }
 
@@ -56,7 +57,7 @@ std::string change_table(const FittedStage& stage, const Style& style) {
       {"together", "", "", bytes_text(stage.before_bytes - stage.plan.peak_bytes()), percent(stage.slower)});
   std::string text = "\n" + table.to_text(style) + "\n";
   for (const FitChange& change : stage.changes) {
-    text += fmt::format("  {}  {}\n", style.dim(change.key), reason_text(change, stage.after));
+    text += fmt::format("  {}  {}\n", style.dim(change.key), reason_text(change, stage));
   }
   return text + "\n";
 }

@@ -248,7 +248,7 @@ std::string choice_report(const FittedRecipe& fitted, const Style& style) {
   const MemorySection& memory = fitted.recipe.memory;
   std::string text =
       fmt::format("  {}  up to {} tokens at once, {}", style.dim("chosen"),
-                  tokens_of(planned_batch(fitted.plan, kTrainPhase)), describe(memory.recompute));
+                  tokens_of(planned_batch(fitted.plan, kTrainPhase)), describe_recompute(fitted.recipe, fitted.plan));
   if (memory.loss_chunk_tokens > 0) {
     text += fmt::format(", {} rows of logits at once", memory.loss_chunk_tokens);
   }

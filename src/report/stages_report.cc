@@ -46,7 +46,7 @@ std::string stage_line(const Plan& plan, const Recipe& stage, size_t name_width,
                      style.dim(pad_right(stage.stage.name, name_width)), method,
                      format_count(plan.trainable_parameters), effective_batch(training),
                      stage.data.max_length, format_count(micro_batch_tokens(stage)),
-                     describe(stage.memory.recompute), training.learning_rate, words_for(stage.stage.start));
+                     describe_recompute(stage, plan), training.learning_rate, words_for(stage.stage.start));
 }
 
 const Plan& highest(const std::vector<Plan>& plans) {

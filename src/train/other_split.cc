@@ -29,7 +29,7 @@ std::optional<OtherSplit> find_other_split(const Recipe& recipe, const ModelSpec
   OtherSplit other{.recipe = std::move(fitted.recipe), .plan = std::move(fitted.plan), .warning = ""};
   other.warning = fmt::format(
       "the plan of the checkpoint does not fit here, so the run goes on with {} tokens at once, {}: {}",
-      format_count(micro_batch_tokens(other.recipe)), describe(other.recipe.memory.recompute),
+      format_count(micro_batch_tokens(other.recipe)), describe_recompute(other.recipe, other.plan),
       same_sums
           ? "its bits are those of a run that never stopped"
           : "the experiment is the same, but its bits will differ from those of a run that never stopped");
