@@ -273,7 +273,10 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
   std::vector<const Program*> all = {&train, &update};
   Program load = build_load(all);
   Program save = build_save(all);
-  std::vector<Program> programs = {std::move(load), std::move(train), std::move(update)};
+  std::vector<Program> programs;  // not from a list, which would copy them
+  programs.push_back(std::move(load));
+  programs.push_back(std::move(train));
+  programs.push_back(std::move(update));
   if (limits.evaluate) {
     programs.push_back(compile_evaluation(recipe, spec, *limits.evaluate));
   }

@@ -38,14 +38,15 @@ class Recomputation {
   }
 
   Program run() {
-    std::vector<Op> forward_and_backward = program_.ops;
-    for (Op op : forward_and_backward) {
+    for (Op& op : program_.ops) {
       if (op.is_backward) {
         for (BufferId& id : op.inputs) {
           id = available(id);
         }
+        result_.push_back(std::move(op));
+      } else {
+        result_.push_back(op);  // it may have to be made again
       }
-      result_.push_back(std::move(op));
     }
     program_.ops = std::move(result_);
     return std::move(program_);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "backend/cuda_plan/planned_card.h"
@@ -142,16 +143,31 @@ class Search {
   // recomputed does, and what an update takes is there whatever is recomputed.
   bool can_fit(Recipe recipe) const {
     std::optional<int64_t> limit = memory_limit(recipe_, device_);
+    int64_t& weight_bytes = weight_bytes_[weights_of(recipe)];
+    if (limit && weight_bytes > *limit) {
+      return false;
+    }
     open_all(recipe);
     recipe.memory.micro_batch_tokens = micro_batch_sizes(recipe, spec_, limits_).back();
     Recipe full = recipe;
     full.memory.recompute = {Recompute::full};
     Plan plan = plan_for_peak(full, spec_, device_, limits_);
+    weight_bytes =
+        plan.context_bytes + plan.largest_phase().role_bytes[static_cast<size_t>(Role::base_weights)];
     if (!limit || plan.peak_bytes() <= *limit) {
       return true;
     }
     int64_t update_bytes = plan.phase(kUpdatePhase).device().peak_bytes + plan.context_bytes;
     return update_bytes <= *limit && smallest_plan(recipe, spec_, device_, limits_).peak_bytes() <= *limit;
+  }
+
+  // Models of equal text have weights of the same bytes, whatever else is trained how.
+  static std::string weights_of(const Recipe& recipe) {
+    std::string text;
+    for (const char* key : {"model.path", "model.dtype", "model.quantization", "model.compute"}) {
+      text += find_recipe_key(key)->print(recipe).dump() + "\n";
+    }
+    return text;
   }
 
   bool append_if_it_fits(const Changed& changed, std::vector<Alternative>& found) const {
@@ -203,6 +219,8 @@ class Search {
   double seconds_;  // of a step as the recipe is
   OptIns opt_ins_;
   std::vector<Reduction> reductions_;
+  // By what weights_of tells: they and the driver's context, of what was planned so far.
+  mutable std::map<std::string, int64_t> weight_bytes_;
 };
 
 }  // namespace

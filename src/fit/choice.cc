@@ -54,11 +54,11 @@ class Choice {
       MicroBatchPlans plans(chunked, spec_, device_, limits_);
       for (int64_t tokens : sizes) {
         chunked.memory.micro_batch_tokens = tokens;
-        bool is_hopeless = !plans.has_room() && tokens != sizes.back();
-        if (is_hopeless && kept_seconds_ > 0) {
+        bool is_last = tokens == sizes.back();
+        if (!plans.has_room() && kept_seconds_ > 0 && !is_last) {
           continue;  // the smallest is as good as any
         }
-        if (!try_size(chunked, plans)) {
+        if (!try_size(chunked, plans, is_last)) {
           break;
         }
       }
@@ -75,41 +75,56 @@ class Choice {
   }
 
  private:
-  // False if smaller micro-batches cannot be faster.
-  bool try_size(const Recipe& sized, const MicroBatchPlans& plans) {
+  // False if smaller micro-batches cannot be faster. `is_last`: there are none.
+  bool try_size(const Recipe& sized, const MicroBatchPlans& plans, bool is_last) {
     auto plan_with = [&](const std::vector<Recompute>& policies) {
       Recipe candidate = sized;
       candidate.memory.recompute = policies;
       MicroBatchPlan plan = plans.with(candidate, rates_);
       return PlannedCandidate{std::move(candidate), std::move(plan), memory_limit(recipe_, device_)};
     };
-    PlannedCandidate kept = plan_with(recipe_.memory.recompute);
-    if (kept_seconds_ == 0) {
-      kept_seconds_ = kept.plan.seconds;
-      kept_peak_bytes_ = kept.plan.peak_bytes;
+    bool is_hopeless = !plans.has_room() && recipe_.memory.recompute.empty();
+    if (!is_hopeless || kept_seconds_ == 0) {
+      PlannedCandidate kept = plan_with(recipe_.memory.recompute);
+      if (kept_seconds_ == 0) {
+        kept_seconds_ = kept.plan.seconds;
+        kept_peak_bytes_ = kept.plan.peak_bytes;
+      }
+      bool all_kept = kept.fits();
+      if (all_kept && recipe_.memory.recompute.empty()) {
+        kept.recipe.memory.recompute = {Recompute::none};
+      }
+      if (all_kept || !recipe_.memory.recompute.empty()) {
+        take(std::move(kept));
+        return !all_kept;
+      }
+      std::optional<PlannedCandidate> found =
+          is_hopeless ? std::nullopt : find_recompute(sized, plans, kept.plan, plan_with);
+      if (found) {
+        take(std::move(*found));
+        return true;
+      }
     }
-    bool all_kept = kept.fits();
-    if (all_kept && recipe_.memory.recompute.empty()) {
-      kept.recipe.memory.recompute = {Recompute::none};
+    if (is_last) {  // the smallest of all sizes is as good as any that do not fit
+      take(smallest_recompute(spec_.all_layers(), plan_with));
     }
-    if (all_kept || !recipe_.memory.recompute.empty()) {
-      take(std::move(kept));
-      return !all_kept;
-    }
-    FewLayers few = few_layers(spec_, kept.plan.train.program);
-    BatchLimits planned = planned_batch(kept.plan.train.program);
+    return true;
+  }
+
+  std::optional<PlannedCandidate> find_recompute(const Recipe& sized, const MicroBatchPlans& plans,
+                                                 const MicroBatchPlan& kept, const PlanWith& plan_with) {
+    FewLayers few = few_layers(spec_, kept.train.program);
+    BatchLimits planned = planned_batch(kept.train.program);
     auto profile_with = [&](Recompute policy) {
       Recipe candidate = sized;
       candidate.memory.recompute = {policy};
       Program program = lower(compile_micro_batch(candidate, few.spec, planned), device_);
-      return of_all_layers(profile_layers(program, few.spec.all_layers(), kept.plan.step, rates_), few,
-                           spec_);
+      return of_all_layers(profile_layers(program, few.spec.all_layers(), kept.step, rates_), few, spec_);
     };
-    if (policies_.empty() && plans.has_room()) {
+    if (policies_.empty()) {
       policies_ = worthwhile_policies(profile_with);
     }
-    take(least_recompute({spec_.all_layers(), policies_, plan_with, profile_with, plans.room_bytes()}));
-    return true;
+    return least_recompute({spec_.all_layers(), policies_, plan_with, profile_with, plans.room_bytes()});
   }
 
   // The fastest of those that fit; the smallest as long as none does.

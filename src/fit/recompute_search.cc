@@ -180,20 +180,6 @@ class Mixtures {
   std::vector<Mixture> mixtures_;
 };
 
-// To keep the last layer, which comes first in the backward pass, may take less.
-PlannedCandidate smallest(const RecomputeProblem& problem) {
-  std::optional<PlannedCandidate> least;
-  for (Recompute last : {Recompute::full, Recompute::selective, Recompute::none}) {
-    std::vector<Recompute> policies(static_cast<size_t>(problem.layers), Recompute::full);
-    policies.back() = last;
-    PlannedCandidate one = problem.plan_with(policies);
-    if (!least || one.plan.peak_bytes < least->plan.peak_bytes) {
-      least = std::move(one);
-    }
-  }
-  return std::move(*least);
-}
-
 std::vector<Found> mixtures_for(const RecomputeProblem& problem) {
   std::vector<Policy> policies;
   for (Recompute policy : problem.policies) {
@@ -293,13 +279,25 @@ std::vector<Recompute> worthwhile_policies(const ProfileWith& profile_with) {
   return policies;
 }
 
-PlannedCandidate least_recompute(const RecomputeProblem& problem) {
-  if (problem.room_bytes <= 0) {
-    return smallest(problem);
+PlannedCandidate smallest_recompute(int64_t layers, const PlanWith& plan_with) {
+  std::optional<PlannedCandidate> least;
+  // To keep the last layer, which comes first in the backward pass, may take less.
+  for (Recompute last : {Recompute::full, Recompute::selective, Recompute::none}) {
+    std::vector<Recompute> policies(static_cast<size_t>(layers), Recompute::full);
+    policies.back() = last;
+    PlannedCandidate one = plan_with(policies);
+    if (!least || one.plan.peak_bytes < least->plan.peak_bytes) {
+      least = std::move(one);
+    }
   }
+  return std::move(*least);
+}
+
+std::optional<PlannedCandidate> least_recompute(const RecomputeProblem& problem) {
   int64_t most_kept = std::numeric_limits<int64_t>::max();
   int plans = 0;
-  for (const Found& one : mixtures_for(problem)) {
+  std::vector<Found> mixtures = mixtures_for(problem);
+  for (const Found& one : mixtures) {
     if (one.kept_bytes > most_kept) {
       continue;
     }
@@ -310,7 +308,11 @@ PlannedCandidate least_recompute(const RecomputeProblem& problem) {
     int64_t excess = candidate.plan.peak_bytes - *candidate.limit_bytes;
     most_kept = one.kept_bytes - (++plans < kMostPlans ? 0 : excess);
   }
-  return smallest(problem);
+  if (mixtures.empty()) {
+    return std::nullopt;
+  }
+  PlannedCandidate smallest = smallest_recompute(problem.layers, problem.plan_with);
+  return smallest.fits() ? std::optional(std::move(smallest)) : std::nullopt;
 }
 
 }  // namespace snug

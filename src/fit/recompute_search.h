@@ -33,16 +33,21 @@ using ProfileWith = std::function<PolicyProfile(Recompute)>;  // one policy in a
 // comes first.
 std::vector<Recompute> worthwhile_policies(const ProfileWith& profile_with);
 
+using PlanWith = std::function<PlannedCandidate(const std::vector<Recompute>&)>;
+
+// What takes least, whatever it costs.
+PlannedCandidate smallest_recompute(int64_t layers, const PlanWith& plan_with);
+
 struct RecomputeProblem {
   int64_t layers = 0;
   const std::vector<Recompute>& policies;  // as worthwhile_policies gives them
-  std::function<PlannedCandidate(const std::vector<Recompute>&)> plan_with;
+  PlanWith plan_with;
   ProfileWith profile_with;
   int64_t room_bytes = 0;  // for what does not persist
 };
 
 // The fastest mixture that fits, of a run that does not fit with everything kept. The first layers recompute
-// most, as what they keep lives longest. Where nothing fits: the smallest.
-PlannedCandidate least_recompute(const RecomputeProblem& problem);
+// most, as what they keep lives longest. Nothing if none fits.
+std::optional<PlannedCandidate> least_recompute(const RecomputeProblem& problem);
 
 }  // namespace snug

@@ -30,7 +30,8 @@ class Verifier {
 
  private:
   std::string check_buffers() {
-    std::unordered_set<std::string> names;
+    std::unordered_set<std::string_view> names;
+    names.reserve(program_.buffers.size());
     for (size_t id = 0; id < program_.buffers.size(); ++id) {
       const Buffer& buffer = program_.buffers[id];
       if (!names.insert(buffer.name).second) {

@@ -33,8 +33,9 @@ MicroBatchPlans::MicroBatchPlans(const Recipe& recipe, const ModelSpec& spec, co
 MicroBatchPlan MicroBatchPlans::with(const Recipe& recipe, const DeviceRates& rates) const {
   RunLimits batches = limits_ ? limits_(recipe) : recipe_limits(recipe, spec_);
   MicroBatchPlan plan;
-  plan.train =
-      std::move(plan_phases(load_, {compile_micro_batch(recipe, spec_, batches.train)}, device_).front());
+  std::vector<Program> programs(1);
+  programs.front() = compile_micro_batch(recipe, spec_, batches.train);
+  plan.train = std::move(plan_phases(load_, std::move(programs), device_).front());
   plan.step = batches.step;
   plan.peak_bytes = std::max(other_bytes_, plan.train.device().peak_bytes) + load_.context_bytes;
   plan.seconds = step_seconds(plan.train.program, update_.program, plan.step, rates);

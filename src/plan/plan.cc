@@ -86,9 +86,9 @@ class PersistentLayout {
     SNUG_CHECK(same, "two phases disagree on the persistent buffer " + buffer.name);
   }
 
-  std::unordered_map<std::string, const Buffer*> known_;
+  std::unordered_map<std::string_view, const Buffer*> known_;
   std::vector<const Buffer*> order_;
-  std::unordered_map<std::string, int64_t> offsets_;
+  std::unordered_map<std::string_view, int64_t> offsets_;
   std::array<int64_t, kHomeCount> end_{};
 };
 
@@ -179,8 +179,8 @@ std::vector<PhasePlan> plan_phases(const Plan& plan, std::vector<Program> progra
   PersistentLayout persistent(known);
   persistent.add(further);
   std::vector<PhasePlan> phases;
-  for (const Program& program : programs) {
-    phases.push_back(place(program, persistent));
+  for (Program& program : programs) {  // its buffers stay where they are, which is what `persistent` knows
+    phases.push_back(place(std::move(program), persistent));
   }
   return phases;
 }
@@ -213,8 +213,8 @@ Plan make_plan(std::vector<Program> programs, const Device& device, std::optiona
     plan.parameters += is_model_parameter(*buffer) ? buffer->max_elements() : 0;
     plan.trainable_parameters += buffer->trainable ? buffer->max_elements() : 0;
   }
-  for (const Program& program : programs) {
-    insert_phase(plan, place(program, persistent), "");
+  for (Program& program : programs) {
+    insert_phase(plan, place(std::move(program), persistent), "");
   }
   return plan;
 }
