@@ -1,21 +1,33 @@
 // What a plan has to know of a device: its memory, and what its kernels need and support.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "ops/table.h"
 #include "program/program.h"
 
 namespace snug {
 
-// What a device is good for, as measured; 0: not known.
+// What a device is good for; 0: not known.
 struct DeviceRates {
   double product_flops = 0;     // of matrix products, the reading and writing of memory left out
   double ceiling_flops = 0;     // of large matrix products, all in: what speeds are held against
   double bytes_per_second = 0;  // of kernels that read and write the device's memory
   double seconds_per_op = 0;    // between the end of one and the next at work
+  // By Pace: how fast such ops are beside what the op table and the rates above make of them.
+  std::array<double, kPaceCount> paces = {1, 1, 1, 1, 1};
+
+  double pace_of(Pace pace) const { return paces[static_cast<size_t>(pace)]; }
+};
+
+// Where a device's rates come from.
+struct RatesOrigin {
+  bool is_measured = false;
+  std::string text = {};  // "measured on this card", "assumed from the card's shape: ..."; "": none are known
 };
 
 // How a card is now; what the driver does not tell is left out.
@@ -49,6 +61,9 @@ class Device {
 
   // For computing in this dtype.
   virtual DeviceRates rates(DType /*dtype*/) const { return {}; }
+  // As its shape lets expect them, whatever was measured.
+  virtual DeviceRates assumed_rates(DType dtype) const { return rates(dtype); }
+  virtual RatesOrigin rates_origin() const { return {}; }
 
   // "" if there is a kernel for this op on buffers of these dtypes; else what is missing.
   virtual std::string find_unsupported(const Program& program, const Op& op) const = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "backend/cuda_plan/card_record.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "cli/commands.h"
@@ -77,8 +78,14 @@ std::string age(double days) {
   return days < 1 ? format_duration(days * 86400) + " ago" : fmt::format("{:.0f} days ago", days);
 }
 
-std::string folder_text(const fs::path& folder, const std::vector<CachedTokens>& caches, const Style& style) {
+std::string folder_text(const fs::path& folder, const std::vector<CachedTokens>& caches,
+                        const std::vector<cuda::CardRecord>& cards, const Style& style) {
   std::string text = fmt::format("  {}\n", style.bold(printable(folder.string())));
+  for (const cuda::CardRecord& card : cards) {
+    text += fmt::format("  rates of {}, {}, last used {}\n",
+                        card.name.empty() ? "a card, not readable" : printable(card.name),
+                        format_bytes(card.bytes), age(card.unused_days));
+  }
   if (caches.empty()) {
     return text + "  no tokens\n";
   }
@@ -92,7 +99,8 @@ std::string folder_text(const fs::path& folder, const std::vector<CachedTokens>&
   return text + table.to_text(style);
 }
 
-Json folder_json(const fs::path& folder, const std::vector<CachedTokens>& caches) {
+Json folder_json(const fs::path& folder, const std::vector<CachedTokens>& caches,
+                 const std::vector<cuda::CardRecord>& cards) {
   Json list = Json::array();
   int64_t bytes = 0;
   for (const CachedTokens& cache : caches) {
@@ -105,7 +113,15 @@ Json folder_json(const fs::path& folder, const std::vector<CachedTokens>& caches
                     {"unused_days", cache.unused_days},
                     {"usable", cache.usable}});
   }
-  return {{"folder", folder.string()}, {"bytes", bytes}, {"caches", list}};
+  Json measured = Json::array();
+  for (const cuda::CardRecord& card : cards) {
+    bytes += card.bytes;
+    measured.push_back({{"path", card.path.string()},
+                        {"name", card.name},
+                        {"bytes", card.bytes},
+                        {"unused_days", card.unused_days}});
+  }
+  return {{"folder", folder.string()}, {"bytes", bytes}, {"caches", list}, {"cards", measured}};
 }
 
 int cache_command(const CacheArguments& arguments) {
@@ -113,12 +129,16 @@ int cache_command(const CacheArguments& arguments) {
   Json folders = Json::array();
   int64_t removed_bytes = 0;
   for (const fs::path& folder : folders_of(arguments.places)) {
-    removed_bytes += arguments.clear ? clear_caches(folder, arguments.unused_days) : 0;
+    if (arguments.clear) {
+      removed_bytes += clear_caches(folder, arguments.unused_days) +
+                       cuda::clear_card_records(folder, arguments.unused_days);
+    }
     std::vector<CachedTokens> caches = list_caches(folder);
+    std::vector<cuda::CardRecord> cards = cuda::list_card_records(folder);
     if (arguments.json) {
-      folders.push_back(folder_json(folder, caches));
+      folders.push_back(folder_json(folder, caches, cards));
     } else {
-      fmt::print("{}\n", folder_text(folder, caches, style));
+      fmt::print("{}\n", folder_text(folder, caches, cards, style));
     }
   }
   if (arguments.json) {
@@ -134,8 +154,8 @@ int cache_command(const CacheArguments& arguments) {
 
 void add_cache_command(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<CacheArguments>();
-  CLI::App* command =
-      app.add_subcommand("cache", "Tokens that are kept for the next run: shows and clears them");
+  CLI::App* command = app.add_subcommand(
+      "cache", "What is kept for the next run, tokens and the rates of cards: shows and clears it");
   command->add_option("places", arguments->places,
                       "Recipes, or folders with data or caches; default: here and the user's own cache");
   CLI::Option* clear =

@@ -1,6 +1,7 @@
 // snug doctor [RECIPE]
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,7 +45,19 @@ void append(std::vector<Check>& checks, std::vector<Check> more) {
   checks.insert(checks.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-void look_at_recipe(const DoctorOptions& options, std::vector<Check>& checks) {
+// How fast it is. One that cannot be opened now may be well: it is full.
+void look_at_card_rates(const DoctorOptions& options, std::unique_ptr<Backend>& backend,
+                        std::vector<Check>& checks) {
+  Check rates = check("rates", [&] {
+    backend = make_backend(options.device);
+    return check_rates(*backend);
+  });
+  rates.status = std::min(rates.status, CheckStatus::warning);
+  checks.push_back(std::move(rates));
+}
+
+void look_at_recipe(const DoctorOptions& options, std::unique_ptr<Backend> backend,
+                    std::vector<Check>& checks) {
   std::vector<Recipe> stages;
   checks.push_back(check("recipe", [&] {
     stages = read_recipes(options.recipe.path, all_overrides(options.recipe));
@@ -55,10 +68,9 @@ void look_at_recipe(const DoctorOptions& options, std::vector<Check>& checks) {
   if (stages.empty()) {
     return;
   }
-  std::unique_ptr<Backend> backend;
   std::unique_ptr<Device> planned;
   Check opened = check("device", [&] {
-    backend = make_backend(options.device);
+    backend = backend ? std::move(backend) : make_backend(options.device);
     return Check{};
   });
   if (!backend) {
@@ -73,10 +85,14 @@ int doctor_command(const DoctorOptions& options) {
   bool needs_card = build_has_cuda() && options.device.device != "cpu";
   std::vector<Check> checks =
       check_cards(cuda::nvml(), needs_card, [](unsigned pid) { return read_process(pid); });
+  std::unique_ptr<Backend> backend;
+  if (needs_card && first_problem(checks) == nullptr) {
+    look_at_card_rates(options, backend, checks);
+  }
   checks.push_back(check_memory(machine_memory_bytes(), available_memory_bytes()));
   append(checks, check_limits(read_process_limits(), 0));
   if (!options.recipe.path.empty()) {
-    look_at_recipe(options, checks);
+    look_at_recipe(options, std::move(backend), checks);
   }
   if (options.json) {
     fmt::print("{}\n", doctor_json(checks).dump(2));
@@ -95,12 +111,17 @@ void add_doctor_command(CLI::App& app, Action& action) {
   add_recipe_arguments(*command, options->recipe);
   command->get_option("recipe")->required(false);
   add_device_arguments(*command, options->device);
+  if (build_has_cuda()) {
+    command->add_flag("--calibrate", options->device.measure_again,
+                      "Measure the card's rates again, which takes a second, and remember them");
+  }
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "\nA line for each thing that was looked at: ok, warning or problem, with a remedy.\n"
       "With a recipe also its model, the first rows of its data by its template, the first\n"
       "tensors, its plan, the disk of output_dir, and one step at the planned sizes (on the\n"
-      "processor only where that takes seconds). Nothing is written.\n"
+      "processor only where that takes seconds). Nothing is written but, in the user's cache,\n"
+      "how fast the card was when it was first measured.\n"
       "Exit code 0: no problem (warnings aside); else that of the first problem: 1 the\n"
       "machine's, 2 the recipe's or the data's, 3 it does not fit.\n"
       "\nExamples:\n  snug doctor\n  snug doctor recipes/ship_log.yml\n"

@@ -228,6 +228,7 @@ int plan_command(const PlanOptions& options) {
     report["chosen"] = choice_json(recipe);
     if (expected.known()) {
       report["expected_tokens_per_second"] = expected.tokens_per_second();
+      report["rates"] = planned_for->rates_origin().is_measured ? "measured" : "assumed";
     }
     report["run"] = run_json(run, price);
     if (std::string warning = positions_warning(recipe, spec); !warning.empty()) {
@@ -244,7 +245,8 @@ int plan_command(const PlanOptions& options) {
     Style style = Style::for_stdout();
     fmt::print("{}{}{}{}",
                plan_report(plan, recipe, spec, describe_device(*planned_for, options.device), style),
-               choice_report(chosen, style), speed_report(expected, style), run_report(run, price, style));
+               choice_report(chosen, style), speed_report(expected, planned_for->rates_origin(), style),
+               run_report(run, price, style));
     if (options.picture || stdout_is_terminal()) {
       fmt::print("\n{}", memory_picture(plan, style));
     }

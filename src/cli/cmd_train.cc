@@ -129,7 +129,7 @@ int train_command(const TrainArguments& given) {
   if (!json) {
     print_data(inputs.data, recipe.data, style);
     say(plan_report(plan, recipe, spec, describe_device(backend, given.device), style) +
-        choice_report(fitted, style) + speed_report(expected, style) + "\n");
+        choice_report(fitted, style) + speed_report(expected, backend.rates_origin(), style) + "\n");
   }
   if (!plan.fits()) {
     return report_misfit(plan, find_alternatives(asked, spec, backend, limits));
@@ -141,7 +141,7 @@ int train_command(const TrainArguments& given) {
   TrainProgress progress(recipe.logging.logging_steps, json, expected);
   Style plain(false);
   RunLog log(version_text() + plan_report(plan, recipe, spec, describe_device(backend, given.device), plain) +
-                 choice_report(fitted, plain) + speed_report(expected, plain),
+                 choice_report(fitted, plain) + speed_report(expected, backend.rates_origin(), plain),
              recipe.logging.logging_steps);
   RunEvents events(stop_requested);
   events.listen(progress);

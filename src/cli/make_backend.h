@@ -18,7 +18,8 @@ namespace snug {
 struct DeviceArguments {
   std::string device;  // "": the build's own
   bool tf32 = false;
-  std::string gpu;  // a card of the catalogue, of commands that only plan; "": none
+  std::string gpu;             // a card of the catalogue, of commands that only plan; "": none
+  bool measure_again = false;  // the card's rates, whatever is remembered
 };
 // --device and what belongs to it, of a command that computes or plans.
 void add_device_arguments(CLI::App& command, DeviceArguments& arguments);

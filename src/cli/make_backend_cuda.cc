@@ -4,6 +4,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "cli/make_backend.h"
 #include "cli/wait_for_device.h"
+#include "data/tokens/cache_folder.h"
 
 namespace snug {
 
@@ -17,7 +18,10 @@ std::string describe_backends() {
 
 std::unique_ptr<Backend> open_card(const DeviceArguments& arguments, const CardChoice& choice) {
   int card = pick_card(choice, cuda::find_cards());
-  return std::make_unique<CudaBackend>(CudaOptions{.card = card, .tf32 = arguments.tf32});
+  return std::make_unique<CudaBackend>(CudaOptions{.card = card,
+                                                   .tf32 = arguments.tf32,
+                                                   .rates_folder = user_cache_folder(),
+                                                   .measure_again = arguments.measure_again});
 }
 
 std::optional<cuda::CardUse> look_at_card(const DeviceArguments& arguments) {

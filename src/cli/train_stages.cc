@@ -61,7 +61,7 @@ bool train_one(const TrainArguments& given, StagedRun& run, size_t stage, Backen
   TrainProgress progress(recipe.logging.logging_steps, given.json, expected);
   Style plain(false);
   RunLog log(version_text() + stage_heading(recipe, stage, run.size(), plain) + plan_text +
-                 speed_report(expected, plain),
+                 speed_report(expected, backend.rates_origin(), plain),
              recipe.logging.logging_steps);
   RunEvents events(stop_requested);
   events.listen(progress);

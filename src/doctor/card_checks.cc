@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/bytes.h"
 #include "io/printable.h"
@@ -16,6 +17,8 @@ constexpr int kOldestCapability = 75;  // Turing
 // Below this it is a screen's, or a rounding of the driver's.
 constexpr int64_t kWorthAWord = int64_t{256} << 20;
 constexpr size_t kShownCommand = 80;
+// Cards of one kind differ by less than this.
+constexpr double kSlowCard = 0.5;
 
 std::string describe_process(const cuda::CardProcess& process, const FindProcess& find) {
   std::string held =
@@ -118,6 +121,31 @@ std::vector<Check> check_cards(const cuda::NvmlTable& nvml, bool needs_card, con
     add_holders(cards[i], subject, find, checks);
   }
   return checks;
+}
+
+Check check_rates(const Device& card) {
+  constexpr DType kDType = DType::f16;  // as bf16, where a card has that
+  DeviceRates rates = card.rates(kDType);
+  DeviceRates usual = card.assumed_rates(kDType);
+  RatesOrigin origin = card.rates_origin();
+  Check found{.subject = "rates",
+              .text = fmt::format("products {:.0f} TFLOP/s in 16 bits, memory {} GB/s, {}",
+                                  rates.product_flops / 1e12,
+                                  format_count(std::llround(rates.bytes_per_second / 1e9)), origin.text)};
+  if (!origin.is_measured) {
+    return found;
+  }
+  double products = rates.product_flops / usual.product_flops;
+  double memory = rates.bytes_per_second / usual.bytes_per_second;
+  found.text +=
+      fmt::format(": {:.0f}% and {:.0f}% of what such a card usually reaches", 100 * products, 100 * memory);
+  if (products < kSlowCard || memory < kSlowCard) {
+    found.status = CheckStatus::warning;
+    found.remedy =
+        "a limit on its power, heat, or another process that was at work: nvidia-smi -q -d "
+        "CLOCK,POWER,PERFORMANCE tells; snug doctor --calibrate measures again";
+  }
+  return found;
 }
 
 }  // namespace snug

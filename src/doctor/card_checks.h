@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cuda_plan/card_use.h"
+#include "backend/device.h"
 #include "doctor/check.h"
 #include "doctor/process.h"
 
@@ -19,5 +20,8 @@ std::vector<std::string> describe_holders(const cuda::CardUse& use, const FindPr
 
 // `needs_card`: the program is one that trains on cards. Without NVML there is one line that says so.
 std::vector<Check> check_cards(const cuda::NvmlTable& nvml, bool needs_card, const FindProcess& find);
+
+// How fast a card is, beside what its shape lets expect.
+Check check_rates(const Device& card);
 
 }  // namespace snug

@@ -196,13 +196,15 @@ OpCost cost_of_attention(const Program& program, const Op& op) {
   return {.flops = score_flops(program, op),
           .bytes = touched_bytes(program, op),
           .efficiency = kForwardEfficiency * head_share(op),
-          .starts = kForwardStarts};
+          .starts = kForwardStarts,
+          .pace = Pace::attention};
 }
 OpCost cost_of_attention_backward(const Program& program, const Op& op) {
   return {.flops = 2.5 * score_flops(program, op),
           .bytes = touched_bytes(program, op),
           .efficiency = kBackwardEfficiency * head_share(op),
-          .starts = kBackwardStarts};
+          .starts = kBackwardStarts,
+          .pace = Pace::attention_backward};
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ OpCost cost_of_dropout(const Program& program, const Op& op) {
   constexpr double kEfficiency = 0.011;
   OpCost cost = streaming_cost(program, op, kOperations);
   cost.efficiency = kEfficiency;
+  cost.pace = Pace::dropout;
   return cost;
 }
 

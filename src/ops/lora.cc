@@ -63,7 +63,8 @@ OpCost cost_of_lora(const Program& program, const Op& op) {
   // Parts are products of their own.
   return {.flops = 2.0 * tokens * rows * static_cast<double>(attributes.rank),
           .bytes = touched_bytes(program, op),
-          .starts = 1 + (kProductStarts - 1) * static_cast<double>(attributes.parts.size())};
+          .starts = 1 + (kProductStarts - 1) * static_cast<double>(attributes.parts.size()),
+          .pace = Pace::adapter};
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // nowhere else; what it computes is said by the kernel tables of the backends.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,10 @@
 
 namespace snug {
 
+// What a kernel's speed depends on beside the rates of products and of memory: cards differ in it.
+enum class Pace : uint8_t { usual, attention, attention_backward, dropout, adapter };
+inline constexpr size_t kPaceCount = 5;
+
 struct OpCost {
   double flops = 0;
   double bytes = 0;        // read and written once each
@@ -18,6 +24,7 @@ struct OpCost {
   double starts = 1;       // of kernels, one behind the other: what an op takes however small it is
   double apart_bytes = 0;  // moved before or behind all that, hidden by nothing
   double rate = 1;         // of products, where it is not that of the run's dtype
+  Pace pace = Pace::usual;
 };
 
 struct OpRow {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/op_seconds.h"
 #include "compile/phases.h"
 #include "ops/table.h"
 #include "program/names.h"
@@ -13,16 +14,6 @@ namespace {
 
 // More operations a byte than this, and the matrix units set the pace.
 constexpr double kProductIntensity = 8;
-
-// Arithmetic hides memory, or memory arithmetic, but for this share of what is hidden.
-constexpr double kNotHidden = 0.1;
-
-double seconds_of(const OpCost& cost, const DeviceRates& rates) {
-  double arithmetic = cost.flops / (cost.efficiency * cost.rate * rates.product_flops);
-  double memory = cost.bytes / rates.bytes_per_second;
-  return std::max(arithmetic, memory) + kNotHidden * std::min(arithmetic, memory) +
-         cost.apart_bytes / rates.bytes_per_second + cost.starts * rates.seconds_per_op;
-}
 
 void add_phase(SpeedEstimate& estimate, const Program& program, double times, const DeviceRates& rates) {
   for (const Op& op : program.ops) {

@@ -246,9 +246,9 @@ std::string choice_report(const FittedRecipe& fitted, const Style& style) {
     return "";
   }
   const MemorySection& memory = fitted.recipe.memory;
-  std::string text =
-      fmt::format("  {}  up to {} tokens at once, {}", style.dim("chosen"),
-                  tokens_of(planned_batch(fitted.plan, kTrainPhase)), describe_recompute(fitted.recipe, fitted.plan));
+  std::string text = fmt::format("  {}  up to {} tokens at once, {}", style.dim("chosen"),
+                                 tokens_of(planned_batch(fitted.plan, kTrainPhase)),
+                                 describe_recompute(fitted.recipe, fitted.plan));
   if (memory.loss_chunk_tokens > 0) {
     text += fmt::format(", {} rows of logits at once", memory.loss_chunk_tokens);
   }
@@ -261,16 +261,17 @@ std::string choice_report(const FittedRecipe& fitted, const Style& style) {
   return fit_lines(text, style);
 }
 
-std::string speed_report(const SpeedEstimate& estimate, const Style& style) {
+std::string speed_report(const SpeedEstimate& estimate, const RatesOrigin& origin, const Style& style) {
   if (!estimate.known()) {
     return "";
   }
   std::string text = fmt::format(
       "  {}  about {} tok/s expected where batches are full, {:.0f}% of this card's ceiling for these "
-      "products ({})\n",
+      "products ({}){}\n",
       style.dim("speed "), format_count(static_cast<int64_t>(estimate.tokens_per_second())),
       100 * estimate.share_of_ceiling(),
-      format_count(static_cast<int64_t>(estimate.ceiling_tokens_per_second())));
+      format_count(static_cast<int64_t>(estimate.ceiling_tokens_per_second())),
+      origin.text.empty() ? "" : "; rates " + origin.text);
   return fit_lines(text, style);
 }
 

@@ -25,7 +25,8 @@ std::string choice_report(const FittedRecipe& fitted, const Style& style);
 std::string limit_line(const Plan& plan, const Style& style);
 
 // What to expect, on one line; "" if the device's rates are not known.
-std::string speed_report(const SpeedEstimate& estimate, const Style& style);
+// `origin`: of the rates that it is reckoned by (Device::rates_origin).
+std::string speed_report(const SpeedEstimate& estimate, const RatesOrigin& origin, const Style& style);
 
 // "does not fit" with by how much, and the nearest plans that do.
 std::string does_not_fit_report(const Plan& plan, const Alternatives& alternatives, const Style& style);

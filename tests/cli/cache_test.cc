@@ -50,6 +50,20 @@ TEST_F(CacheCommand, ClearsThem) {
   EXPECT_EQ(run_snug({"data", recipe_}).exit_code, 0) << "and they are made again";
 }
 
+// How fast cards are is kept there too.
+TEST_F(CacheCommand, ShowsAndClearsWhatIsRememberedOfCards) {
+  fs::path record = folder_.path() / ".snug" / "0123456789abcdef0123456789abcdef.card";
+  write_file_atomically(record, "{\"card\": {\"name\": \"NVIDIA H200\"}, \"reached\": {}}");
+  Json before = cache({recipe_})["folders"][0];
+  ASSERT_EQ(before["cards"].size(), 1U);
+  EXPECT_EQ(before["cards"][0]["name"], "NVIDIA H200");
+  EXPECT_NE(run_snug({"cache", recipe_}).output.find("rates of NVIDIA H200"), std::string::npos);
+  Json cleared = cache({recipe_, "--clear"});
+  EXPECT_EQ(cleared["removed_bytes"], before["bytes"]);
+  EXPECT_TRUE(cleared["folders"][0]["cards"].empty());
+  EXPECT_FALSE(fs::exists(record));
+}
+
 TEST_F(CacheCommand, RefusesWhatIsNotThere) {
   CommandResult result = run_snug({"cache", (folder_.path() / "none").string()});
   EXPECT_EQ(result.exit_code, 2);

@@ -75,6 +75,8 @@ TEST(PlanForACard, OfTheCatalogueHasItsMemoryAndASpeed) {
   std::string text = run_snug({"plan", kCase1, "--gpu", "H200"}).output;
   EXPECT_EQ(first_line(text).rfind("  device  cuda: H200, ", 0), 0U) << text;
   EXPECT_NE(text.find("tok/s expected"), std::string::npos) << text;
+  EXPECT_NE(text.find("rates assumed from the card's shape"), std::string::npos) << text;
+  EXPECT_EQ(turing["rates"], "assumed") << "nobody has measured it";
   // A limit of the command line stands.
   EXPECT_EQ(json_output(with({"--gpu", "H200", "--memory", "20GB"}))["limit_bytes"], 20'000'000'000);
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda_plan/planned_card.h"
+
 namespace snug {
 namespace {
 
@@ -175,6 +177,46 @@ TEST(CardChecks, ACardThatIsLost) {
   ASSERT_EQ(checks.size(), 1U);
   EXPECT_EQ(checks[0].status, CheckStatus::problem);
   EXPECT_EQ(checks[0].text, "the driver knows no card");
+}
+
+// A card whose rates are known.
+class RatedCard : public PlannedCard {
+ public:
+  RatedCard(double share, bool is_measured) : share_(share), is_measured_(is_measured) {}
+
+  DeviceRates rates(DType dtype) const override {
+    DeviceRates rates = assumed_rates(dtype);
+    rates.product_flops *= share_;
+    return rates;
+  }
+  DeviceRates assumed_rates(DType /*dtype*/) const override {
+    return {
+        .product_flops = 690e12, .ceiling_flops = 720e12, .bytes_per_second = 4.1e12, .seconds_per_op = 1e-6};
+  }
+  RatesOrigin rates_origin() const override {
+    return {.is_measured = is_measured_,
+            .text = is_measured_ ? "measured on this card" : "assumed from the card's shape: it is in use"};
+  }
+
+ private:
+  double share_;
+  bool is_measured_;
+};
+
+TEST(CardChecks, HowFastACardIs) {
+  Check well = check_rates(RatedCard(0.9, true));
+  EXPECT_EQ(well.status, CheckStatus::ok);
+  EXPECT_EQ(well.text,
+            "products 621 TFLOP/s in 16 bits, memory 4,100 GB/s, measured on this card: 90% and 100% of what "
+            "such a card usually reaches");
+  Check slow = check_rates(RatedCard(0.4, true));
+  EXPECT_EQ(slow.status, CheckStatus::warning);
+  EXPECT_NE(slow.text.find("40% and 100%"), std::string::npos) << slow.text;
+  EXPECT_NE(slow.remedy.find("snug doctor --calibrate"), std::string::npos) << slow.remedy;
+  Check assumed = check_rates(RatedCard(1, false));
+  EXPECT_EQ(assumed.status, CheckStatus::ok);
+  EXPECT_EQ(assumed.text.find("usually reaches"), std::string::npos) << "nothing was measured";
+  EXPECT_NE(assumed.text.find("it is in use"), std::string::npos) << assumed.text;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "backend/cuda/card.h"
 
 #include <cuda_runtime.h>
+#include <fmt/format.h>
 
 #include <array>
 
@@ -81,6 +82,16 @@ std::string pci_bus_id(int card) {
   std::array<char, 32> id{};
   check(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), card), "looking at the card");
   return id.data();
+}
+
+std::string uuid_of(int card) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, card), "looking at the card");
+  std::string digits;
+  for (char byte : properties.uuid.bytes) {
+    digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  }
+  return digits;
 }
 
 }  // namespace snug::cuda

@@ -21,4 +21,7 @@ CardShape read_card_shape(int card);
 // By its number, as the driver names its place in the machine.
 std::string pci_bus_id(int card);
 
+// 32 hexadecimal digits: no other card has them.
+std::string uuid_of(int card);
+
 }  // namespace snug::cuda

@@ -12,12 +12,14 @@
 #include "backend/cuda/card.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/measure.h"
 #include "backend/cuda/quantise.h"
 #include "backend/cuda_plan/card_health.h"
 #include "backend/cuda_plan/context.h"
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/version.h"
 
 namespace snug {
 namespace {
@@ -27,6 +29,10 @@ using cuda::check;
 // The driver takes so few bytes of pageable memory along with the command; for more it would first wait until
 // the stream is done.
 constexpr int64_t kSmallCopyBytes = int64_t{32} << 10;
+
+// Who holds so much of a card computes on it, and what is measured beside them is half of the truth. A screen
+// takes less.
+constexpr int64_t kOthersAtWork = int64_t{1} << 30;
 
 constexpr int kOldestMajor = 7;
 constexpr int kOldestMinor = 5;
@@ -42,6 +48,7 @@ void CudaBackend::open() {
   pci_bus_id_ = cuda::pci_bus_id(options_.card);
   std::optional<cuda::CardUse> before = cuda::card_use(pci_bus_id_);
   used_before_bytes_ = before ? before->used_bytes : 0;
+  others_bytes_ = before ? before->used_bytes - before->reserved_bytes : 0;
 
   check(cudaSetDevice(options_.card), "opening the card");
   cudaDeviceProp properties{};
@@ -114,8 +121,56 @@ std::optional<CardHealth> CudaBackend::health() const {
   return cuda::card_health(pci_bus_id_);
 }
 
-DeviceRates CudaBackend::rates(DType dtype) const {
+DeviceRates CudaBackend::assumed_rates(DType dtype) const {
   return cuda::rates_of(shape_, dtype, options_.tf32);
+}
+
+DeviceRates CudaBackend::rates(DType dtype) const {
+  const cuda::Calibration& known = calibration();
+  return known.reached ? cuda::measured_rates(shape_, dtype, options_.tf32, *known.reached)
+                       : assumed_rates(dtype);
+}
+
+RatesOrigin CudaBackend::rates_origin() const {
+  return {.is_measured = calibration().reached.has_value(), .text = calibration().text};
+}
+
+std::string CudaBackend::find_measuring_obstacle() const {
+  if (arenas_.of(Home::device).taken) {
+    return "a plan is at work on it";
+  }
+  if (others_bytes_ >= kOthersAtWork) {
+    return fmt::format("others hold {} of it, and may be at work", format_bytes(others_bytes_));
+  }
+  size_t free_bytes = 0;
+  size_t all_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &all_bytes), "asking for free memory");
+  int64_t needed = cuda::measuring_bytes(cuda::probed_dtype(shape_));
+  return static_cast<int64_t>(free_bytes) >= needed
+             ? ""
+             : fmt::format("to measure it takes {}, which are not free", format_bytes(needed));
+}
+
+const cuda::Calibration& CudaBackend::calibration() const {
+  if (!calibration_ && !options_.rates_folder) {
+    calibration_ = {.reached = std::nullopt, .text = "assumed from the card's shape"};
+  }
+  if (!calibration_) {
+    cuda::CardKey key{.uuid = cuda::uuid_of(options_.card),
+                      .name = card_name_,
+                      .capability = shape_.capability,
+                      .multiprocessors = static_cast<int64_t>(shape_.multiprocessors),
+                      .memory_bytes_hz = static_cast<int64_t>(shape_.memory_bytes_hz),
+                      .driver = identity().driver,
+                      .program = std::string(program_version())};
+    calibration_ =
+        cuda::calibrate({.key = std::move(key),
+                         .shape = shape_,
+                         .find_obstacle = [&] { return find_measuring_obstacle(); },
+                         .measure = [&] { return cuda::measure_probes(queue_, cuda::probed_dtype(shape_)); }},
+                        *options_.rates_folder, options_.measure_again);
+  }
+  return *calibration_;
 }
 
 int64_t CudaBackend::driver_bytes() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/machine_memory.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda_plan/calibration.h"
 #include "backend/cuda_plan/card_rates.h"
 #include "backend/cuda_plan/needs.h"
 
@@ -22,6 +24,9 @@ struct CudaOptions {
   int card = 0;        // among those that this process may see
   bool tf32 = false;   // fp32 products on tensor cores, with 10 bits of mantissa
   bool graphs = true;  // record what is repeated
+  // Where measured rates are remembered ("": nowhere); nothing: the card is not measured.
+  std::optional<std::filesystem::path> rates_folder = std::nullopt;
+  bool measure_again = false;  // whatever is remembered
 };
 
 class CudaBackend : public Backend {
@@ -38,7 +43,10 @@ class CudaBackend : public Backend {
   std::string description() const override;
   DeviceIdentity identity() const override;
   std::optional<CardHealth> health() const override;
+  // Remembered, or measured when they are first asked for, which is before an arena is taken.
   DeviceRates rates(DType dtype) const override;
+  DeviceRates assumed_rates(DType dtype) const override;
+  RatesOrigin rates_origin() const override;
   std::string find_unsupported(const Program& program, const Op& op) const override {
     return cuda::find_unsupported(program, op, shape_.capability);
   }
@@ -80,14 +88,18 @@ class CudaBackend : public Backend {
  private:
   void open();
   std::byte* allocate_on_card(int64_t bytes);
+  const cuda::Calibration& calibration() const;
+  std::string find_measuring_obstacle() const;
 
   CudaOptions options_;
   std::string card_name_;
   cuda::CardShape shape_;
+  mutable std::optional<cuda::Calibration> calibration_;  // once it was asked for
   std::string pci_bus_id_;
   int64_t total_bytes_ = 0;
   int64_t context_bytes_ = 0;
   int64_t used_before_bytes_ = 0;  // by others, when this process came
+  int64_t others_bytes_ = 0;       // of those, not the driver's own
   cuda::Queue queue_;
   std::unique_ptr<cuda::Blas> blas_;
   std::unique_ptr<cuda::GraphCache> graphs_;

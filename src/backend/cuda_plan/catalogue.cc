@@ -144,7 +144,7 @@ std::string catalogue_markdown() {
       "without sparsity, at the highest clock. The speed that a plan expects assumes of every card the "
       "shares of\n"
       "these rates that snug reached on an H200; on others nobody has measured it. A card that is there is "
-      "asked\n"
+      "measured\n"
       "instead. An hour's rent is that of one card on demand, in dollars, where it could be read with its "
       "date;\n"
       "prices change, and `--price` says another. Made by `snug docs cards`.\n\n"

@@ -22,6 +22,9 @@ class PlannedCard : public Device {
   DeviceRates rates(DType dtype) const override {
     return card_ == nullptr ? DeviceRates{} : cuda::rates_of(card_->shape, dtype, false);
   }
+  RatesOrigin rates_origin() const override {
+    return {.is_measured = false, .text = card_ == nullptr ? "" : "assumed from the card's shape"};
+  }
   std::string find_unsupported(const Program& program, const Op& op) const override {
     return cuda::find_unsupported(program, op, card_ == nullptr ? 0 : card_->shape.capability);
   }
