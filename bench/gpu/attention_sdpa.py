@@ -1,8 +1,14 @@
-"""Times PyTorch's scaled_dot_product_attention at the shapes of `attention_check time`, for the same table."""
+"""Times PyTorch's scaled_dot_product_attention at the shapes of `attention_check time`, for the same table.
+
+    python3 bench/gpu/attention_sdpa.py [part of a name] [flash]
+
+"flash": by FlashAttention-2 and nothing else, which cards before Hopper run too."""
 
 import statistics
+import sys
 
 import torch
+import torch.nn.attention
 import torch.nn.functional as functional
 
 CASES = [
@@ -38,7 +44,18 @@ def median_ms(work):
 
 
 def main():
+    words = sys.argv[1:]
+    if "flash" in words:
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+            time_cases([word for word in words if word != "flash"])
+    else:
+        time_cases(words)
+
+
+def time_cases(parts):
     for name, batch, heads, kv_heads, size, queries, keys, causal, biased in CASES:
+        if not all(part in name for part in parts):
+            continue
         def draw(count, rows):
             shape = (batch, rows, count, size)
             return torch.randn(shape, device="cuda", dtype=torch.bfloat16).transpose(1, 2).requires_grad_()
