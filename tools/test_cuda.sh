@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compiles the CUDA backend, the program and the card's tests for one architecture, which takes the toolkit but no
+# Compiles the CUDA backend, the program, its benchmark and the card's tests for one architecture, which takes the toolkit but no
 # card, and runs the tests. Where there is a card they must use it (SNUG_REQUIRE_CARD=1); where there is none they
 # skip, and it is checked that the switch would not let them. The folder is that of 'make test', where all but the CUDA
 # backend is compiled already; the next configuration of it turns CUDA off again.
@@ -16,7 +16,7 @@ if ! command -v nvcc >/dev/null && [[ ! -x /usr/local/cuda/bin/nvcc ]]; then
 fi
 cmake --preset release --log-level=WARNING -DSNUG_WERROR="${SNUG_WERROR:-OFF}" -DSNUG_TESTS=ON -DSNUG_CUDA=ON \
   -DSNUG_CUDA_ARCHITECTURES=90a-real >/dev/null
-cmake --build $build -j "$jobs" --target snug test_cuda test_cuda_training
+cmake --build $build -j "$jobs" --target snug test_cuda test_cuda_training train_gpu
 
 if compgen -G '/dev/nvidia[0-9]*' >/dev/null || [[ -e /dev/dxg ]]; then
   export SNUG_REQUIRE_CARD=1

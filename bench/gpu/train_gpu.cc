@@ -149,7 +149,7 @@ Plan make_bench_plan(const Arguments& arguments, Recipe& recipe, const ModelSpec
   if (chosen == "fit") {
     recipe.memory.micro_batch_tokens = number(arguments, "batch") * recipe.data.max_length;
     FittedRecipe fitted = choose_plan(recipe, spec, device);
-    chosen = describe(fitted.recipe.memory.recompute);
+    chosen = describe_recompute(fitted.recipe, fitted.plan);
     return std::move(fitted.plan);
   }
   recipe.memory.recompute = policies_of(chosen);

@@ -103,6 +103,17 @@ TEST(Calibration, TwoMeasurementsOfACardGiveOneRate) {
   EXPECT_NEAR(a.bytes_per_second / first.bytes_per_second, 1, 0.025);
 }
 
+// What `snug doctor` found on one: the shares of the op table were seen on such a card, over whole steps.
+TEST(Calibration, AnH200IsWhatItIsPlannedAs) {
+  ReachedRates reached{
+      .product_flops = 674.3e12, .bytes_per_second = 4.181e12, .paces = {1, 1.3254, 1.1763, 1.3462, 0.7735}};
+  DeviceRates measured = measured_rates(h200(), DType::bf16, false, reached);
+  DeviceRates planned = rates_of(h200(), DType::bf16, false);
+  EXPECT_NEAR(measured.product_flops / planned.product_flops, 1, 0.05);
+  EXPECT_NEAR(measured.bytes_per_second / planned.bytes_per_second, 1, 0.05);
+  EXPECT_EQ(measured.paces, planned.paces);
+}
+
 TEST(Calibration, IsForTheDtypesThatWereMeasured) {
   ReachedRates reached{.product_flops = 400e12, .bytes_per_second = 3e12};
   DeviceRates shape = rates_of(h200(), DType::bf16, false);

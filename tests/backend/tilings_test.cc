@@ -148,12 +148,13 @@ TEST(Tilings, TakenAreNearlyTheFastest) {
 }
 
 TEST(Tilings, FirstGuessStands) {
-  TiledProduct product{3584, 8192, 4096};
+  TiledProduct product{4096, 8192, 4096};
   std::vector<Tiling> large_first = {{256, 128, 1, 2, 1}, {128, 128, 2, 1, 1}};
   EXPECT_EQ(tiling_for_hopper(large_first, product, kH200), 1);
-  EXPECT_EQ(tiling_for_hopper(large_first, {3584, 8192, 18944}, kH200), 0) << "long sums";
-  EXPECT_EQ(tiling_for_hopper(large_first, {3584, 8192, 18944, true}, kH200), 1) << "added to fp32";
-  EXPECT_EQ(tiling_for_hopper(large_first, {3584, 8192, 128}, kH200), 0) << "thin";
+  EXPECT_EQ(tiling_for_hopper(large_first, {4096, 8192, 18944}, kH200), 0) << "long sums";
+  EXPECT_EQ(tiling_for_hopper(large_first, {4096, 512, 4096}, kH200), 0) << "few sums";
+  EXPECT_EQ(tiling_for_hopper(large_first, {4096, 8192, 18944, true}, kH200), 1) << "added to fp32";
+  EXPECT_EQ(tiling_for_hopper(large_first, {4096, 8192, 128}, kH200), 0) << "thin";
   std::vector<Tiling> small_first = {{112, 128, 2, 1, 1}, {128, 128, 4, 2, 1}};
   EXPECT_EQ(tiling_for_hopper(small_first, product, kH200), 0);
   std::vector<Tiling> unknown_first = {{}, {128, 128, 2, 1, 1}};

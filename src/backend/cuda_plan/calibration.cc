@@ -17,7 +17,7 @@ namespace {
 // seen over whole steps: one shape of each kind stands for all.
 constexpr double kUsualProducts = 1;
 constexpr double kUsualMemory = 1;
-constexpr std::array<double, kPaceCount> kUsualPaces = {1, 1, 1, 1, 1};
+constexpr std::array<double, kPaceCount> kUsualPaces = {1, 1.325, 1.176, 1.346, 0.774};
 
 // A rate is doubted above and below these shares of what the units could do, a pace beyond such factors.
 constexpr double kMostShare = 1.3;

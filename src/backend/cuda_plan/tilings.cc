@@ -12,6 +12,8 @@ constexpr int64_t kShortestSide = 64;  // below it, operands come slower than th
 // counts.
 constexpr int64_t kThinSum = 512;
 constexpr int64_t kShortSum = 5120;
+// Results of fewer numbers are made in so little time that the first guess is as good or better.
+constexpr int64_t kManyResults = int64_t{1} << 25;
 // Use of the card that counts as equal: then the library's order decides.
 constexpr double kEqualUse = 0.02;
 
@@ -43,7 +45,8 @@ size_t tiling_for_hopper(std::span<const Tiling> guesses, const TiledProduct& pr
   if (guesses.empty() || !is_shared(guesses[0])) {
     return 0;
   }
-  bool is_short = product.inner >= kThinSum && product.inner <= kShortSum;
+  bool is_short =
+      product.inner >= kThinSum && product.inner <= kShortSum && product.m * product.n >= kManyResults;
   if (!is_short && guesses[0].parts == 1 && !product.adds_wide) {
     return 0;
   }

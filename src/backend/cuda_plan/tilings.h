@@ -29,8 +29,8 @@ struct TiledProduct {
 // with two groups of warps. A tile that fits into the registers of one of them is its own, and is written,
 // with what it is added to, while the other group multiplies; a larger one is shared by both, and nothing is
 // multiplied meanwhile, but it reads less. So larger ones are best for long sums. The guesses take them for
-// all; where the first does so and sums are short, or too few tiles are made up for by cutting them, or fp32
-// numbers are added to, a tile of one group is taken: the one that leaves the least of the card idle.
+// all; where the first does so and many sums are short, or too few tiles are made up for by cutting them, or
+// fp32 numbers are added to, a tile of one group is taken: the one that leaves the least of the card idle.
 // bench/gpu/README.md has what that brings.
 size_t tiling_for_hopper(std::span<const Tiling> guesses, const TiledProduct& product,
                          int64_t multiprocessors);
