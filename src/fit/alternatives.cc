@@ -105,12 +105,6 @@ class Search {
     return found;
   }
 
-  // As the recipe is otherwise, with all that may be left open.
-  int64_t least_bytes(Recipe recipe) const {
-    open_all(recipe);
-    return smallest_plan(recipe, spec_, device_, limits_).peak_bytes();
-  }
-
  private:
   // Every choice of so many keys, in the order of the list.
   std::vector<OptIns> combinations(size_t keys) const {
@@ -158,7 +152,7 @@ class Search {
       return true;
     }
     int64_t update_bytes = plan.phase(kUpdatePhase).device().peak_bytes + plan.context_bytes;
-    return update_bytes <= *limit && smallest_plan(recipe, spec_, device_, limits_).peak_bytes() <= *limit;
+    return update_bytes <= *limit && least_peak_bytes(recipe, spec_, device_, limits_) <= *limit;
   }
 
   // Models of equal text have weights of the same bytes, whatever else is trained how.
@@ -252,7 +246,7 @@ Alternatives find_alternatives(const Recipe& recipe, const ModelSpec& spec, cons
   if (found.opt_in.empty()) {
     found.experiment = search.experiments();
   }
-  found.least_bytes = search.least_bytes(recipe);
+  found.least_bytes = least_peak_bytes(recipe, spec, device, limits);
   if (device.name() == PlannedCard().name()) {
     for (const CatalogueCard& card : card_catalogue()) {
       if (found.card == nullptr && card.memory_bytes >= found.least_bytes) {

@@ -6,6 +6,7 @@
 
 #include "compile/phases.h"
 #include "fit/recompute_search.h"
+#include "fit/remedies.h"
 #include "plan/lower.h"
 #include "plan/micro_batch_plans.h"
 #include "plan/speed.h"
@@ -54,8 +55,8 @@ class Choice {
       MicroBatchPlans plans(chunked, spec_, device_, limits_);
       for (int64_t tokens : sizes) {
         chunked.memory.micro_batch_tokens = tokens;
-        bool is_last = tokens == sizes.back();
-        if (!plans.has_room() && kept_seconds_ > 0 && !is_last) {
+        bool is_last = tokens == sizes.back() && chunk == chunks.back();
+        if (!plans.has_room() && kept_seconds_ > 0 && tokens != sizes.back()) {
           continue;  // the smallest is as good as any
         }
         if (!try_size(chunked, plans, is_last)) {
@@ -75,7 +76,7 @@ class Choice {
   }
 
  private:
-  // False if smaller micro-batches cannot be faster. `is_last`: there are none.
+  // False if smaller micro-batches cannot be faster. `is_last`: there is nothing smaller to try.
   bool try_size(const Recipe& sized, const MicroBatchPlans& plans, bool is_last) {
     auto plan_with = [&](const std::vector<Recompute>& policies) {
       Recipe candidate = sized;
@@ -105,7 +106,7 @@ class Choice {
         return true;
       }
     }
-    if (is_last) {  // the smallest of all sizes is as good as any that do not fit
+    if (is_last) {  // the smallest of all is as good as any that do not fit
       take(smallest_recompute(spec_.all_layers(), plan_with));
     }
     return true;
@@ -174,12 +175,18 @@ FittedRecipe choose_plan(const Recipe& recipe, const ModelSpec& spec, const Devi
   return Choice(recipe, spec, device, limits).make();
 }
 
-Plan smallest_plan(Recipe recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits) {
-  recipe.memory.limit_bytes = 0;  // nothing fits
-  if (!recipe.memory.micro_batch_tokens) {
-    recipe.memory.micro_batch_tokens = micro_batch_sizes(recipe, spec, limits).back();
-  }
-  return choose_plan(recipe, spec, device, limits).plan;
+int64_t least_peak_bytes(Recipe recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits) {
+  open_all(recipe);
+  recipe.memory.micro_batch_tokens = micro_batch_sizes(recipe, spec, limits).back();
+  recipe.memory.loss_chunk_tokens = kFewestChunkTokens;
+  MicroBatchPlans plans(recipe, spec, device, limits);
+  DeviceRates rates = rates_to_choose_by(device, run_dtype(recipe, spec));
+  auto plan_with = [&](const std::vector<Recompute>& policies) {
+    Recipe candidate = recipe;
+    candidate.memory.recompute = policies;
+    return PlannedCandidate{candidate, plans.with(candidate, rates)};
+  };
+  return smallest_recompute(spec.all_layers(), plan_with).plan.peak_bytes;
 }
 
 double expected_step_seconds(const Plan& plan, const Device& device, DType dtype) {

@@ -35,8 +35,9 @@ std::vector<int64_t> micro_batch_sizes(const Recipe& recipe, const ModelSpec& sp
 FittedRecipe choose_plan(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                          const LimitsOf& limits = {});
 
-// What takes least of all that choose_plan may choose, whatever it costs.
-Plan smallest_plan(Recipe recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits = {});
+// The peak of what takes least, whatever it costs, with all that may be left open (remedies.h).
+int64_t least_peak_bytes(Recipe recipe, const ModelSpec& spec, const Device& device,
+                         const LimitsOf& limits = {});
 
 // What a step takes by this plan, to compare with another: by the rates of some card where the device tells
 // none.

@@ -135,7 +135,7 @@ TEST_F(Choice, IsTheFastestOfAllThatLayersCanKeep) {
 TEST_F(Choice, KeepsToTheBudgetToTheByte) {
   recipe_.memory.limit_bytes = int64_t{1} << 40;
   FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
-  int64_t step = (fitted.plan.peak_bytes() - smallest_plan(recipe_, spec_, backend_).peak_bytes()) / 8;
+  int64_t step = (fitted.plan.peak_bytes() - least_peak_bytes(recipe_, spec_, backend_)) / 8;
   int different = 0;
   while (fitted.plan.fits()) {
     recipe_.memory.limit_bytes = fitted.plan.peak_bytes();
@@ -175,6 +175,24 @@ TEST_F(Choice, NeverPlansMoreThanPerDeviceBounds) {
   recipe_.training.gradient_accumulation_steps.reset();
   recipe_.training.effective_batch_size = 32;
   EXPECT_EQ(choose_plan(recipe_, spec_, backend_).recipe.memory.micro_batch_tokens, 32 * 32);
+}
+
+// Where nothing fits, it is what takes least: of all choices, and of what is told as the least.
+TEST_F(Choice, IsTheSmallestWhereNothingFits) {
+  std::vector<Known> all = all_choices();
+  int64_t least = std::min_element(all.begin(), all.end(), [](const Known& a, const Known& b) {
+                    return a.peak_bytes < b.peak_bytes;
+                  })->peak_bytes;
+  int64_t told = least_peak_bytes(recipe_, spec_, backend_);
+  EXPECT_LE(told, least);
+  for (int64_t limit : {int64_t{1}, told / 2, told - 1}) {
+    recipe_.memory.limit_bytes = limit;
+    FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
+    EXPECT_FALSE(fitted.plan.fits()) << limit;
+    EXPECT_EQ(fitted.plan.peak_bytes(), told) << limit;
+  }
+  recipe_.memory.limit_bytes = told;
+  EXPECT_TRUE(choose_plan(recipe_, spec_, backend_).plan.fits());
 }
 
 }  // namespace
