@@ -9,8 +9,11 @@ function(snug_cxx_options)
     target_compile_options(snug_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${option}>")
   endforeach()
 endfunction()
-snug_cxx_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -fno-math-errno
+snug_cxx_options(-Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -fno-math-errno
   -fno-trapping-math -ffp-contract=fast)
+if(NOT SNUG_JOIN)
+  snug_cxx_options(-Wshadow)  # a local name of one file may be a global one of another that is joined with it
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # At -O3 g++ 12 sees writes past the end in fmt's inlined code, and overlaps in std::string's, that are
   # not there.

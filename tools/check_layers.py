@@ -2,8 +2,9 @@
 """Checks that every file of src/ includes only its own folder and the folders before it.
 
 Also: "folder/file.h" is the only form of include for our own headers, and CUDA stays behind its folder (no
-include of backend/cuda and no #if on CUDA outside src/backend/cuda and src/cli). Prints file:line of each
-offence; exit code 1 if there is one.
+include of backend/cuda and no #if on CUDA outside src/backend/cuda and src/cli). And a type of a header has a
+name of its own: two of one name in a program are one to the linker, whatever they hold. Prints file:line of
+each offence; exit code 1 if there is one.
 """
 
 import pathlib
@@ -22,6 +23,8 @@ CUDA_ALLOWED = ("backend/cuda/", "cli/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
+TYPE = re.compile(r"^(?:struct|class|union|enum class) (\w+)\b(?!<)[^;]*$")
 CUDA_NAME = re.compile(r"CUDA|NVCC", re.IGNORECASE)
 
 
@@ -51,9 +54,28 @@ def offences_of_line(path, line):
     return found
 
 
+class TypeNames:
+    """The types of headers, with the place that defines each."""
+
+    def __init__(self):
+        self.places = {}
+        self.namespace = ""
+
+    def offences_of_line(self, path, number, line):
+        self.namespace = "" if number == 1 else self.namespace
+        namespace = NAMESPACE.match(line)
+        self.namespace = namespace.group(1) if namespace else self.namespace
+        named = TYPE.match(line) if path.endswith((".h", ".cuh")) else None
+        if not named:
+            return []
+        place = self.places.setdefault((self.namespace, named.group(1)), f"{path}:{number}")
+        return [] if place == f"{path}:{number}" else [f"{named.group(1)} is also a type of {place}"]
+
+
 def check(source_folder):
     """All offences under `source_folder` as (file, line number, text)."""
     found = []
+    types = TypeNames()
     for file in sorted(source_folder.rglob("*")):
         if file.suffix not in SUFFIXES:
             continue
@@ -62,7 +84,8 @@ def check(source_folder):
             found.append((file, 1, "is in no layer: name its folder in tools/check_layers.py"))
             continue
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-            found += [(file, number, text) for text in offences_of_line(path, line)]
+            offences = offences_of_line(path, line) + types.offences_of_line(path, number, line)
+            found += [(file, number, text) for text in offences]
     return found
 
 
@@ -75,9 +98,12 @@ def self_test():
         "ops/upwards.cc": '#include "base/check.h"\n#include "exec/executor.h"\n',
         "io/bare.cc": '#include "json.h"\n',
         "train/cuda.cc": '#include "backend/cuda/arena.h"\n#if defined(SNUG_CUDA)\n#endif\n',
+        "data/facts.h": "namespace snug {\nstruct Finding {\n};\nstruct Row;\nenum class Kind { a };\n",
+        "explain/story.h": "namespace snug {\nstruct Finding {\n};\nstruct Row;\n",
+        "watch/page.h": "namespace snug::watch {\nenum class Kind { b };\n",
         "utils/helper.h": "\n",
     }
-    expected = ["io/bare.cc:1", "ops/upwards.cc:2", "train/cuda.cc:1", "train/cuda.cc:2", "utils/helper.h:1"]
+    expected = ["explain/story.h:2", "io/bare.cc:1", "ops/upwards.cc:2", "train/cuda.cc:1", "train/cuda.cc:2", "utils/helper.h:1"]
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for path, text in files.items():

@@ -77,12 +77,12 @@ def old_marks():
 
 def main():
     parts = [array("kLetters", matching(r"\p{L}")), array("kNumbers", matching(r"\p{N}")),
-             array("kMarks", matching(r"\p{M}")), array("kPunctuation", matching(r"\p{P}")),
+             array("kMarks", matching(r"\p{M}")), array("kPunctuationRanges", matching(r"\p{P}")),
              array("kOldMarks", old_marks()), newer_characters()]
     functions = "\n".join(
         f"std::span<const CodepointRange> {function}() {{\n  return {name};\n}}\n"
         for function, name in (("letter_ranges", "kLetters"), ("number_ranges", "kNumbers"),
-                               ("mark_ranges", "kMarks"), ("punctuation_ranges", "kPunctuation"),
+                               ("mark_ranges", "kMarks"), ("punctuation_ranges", "kPunctuationRanges"),
                                ("old_mark_ranges", "kOldMarks")))
     functions += "\nstd::span<const CategoryRange> newer_characters() {\n  return kNewer;\n}\n"
     TARGET.write_text(

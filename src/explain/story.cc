@@ -41,8 +41,9 @@ std::string as_the_log_calls_it(const CountedRun& run, const LogFacts& facts) {
   return run.model;
 }
 
-Finding tell_count(const TrainableCount& count, const std::vector<CountedRun>& runs, const LogFacts& facts) {
-  Finding finding{count.line, {}, {}};
+LogFinding tell_count(const TrainableCount& count, const std::vector<CountedRun>& runs,
+                      const LogFacts& facts) {
+  LogFinding finding{count.line, {}, {}};
   std::string counted = format_count(count.trainable);
   if (runs.empty()) {
     finding.title = fmt::format("{} trainable parameters are LoRA on no model that snug knows", counted);
@@ -96,7 +97,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("{}", fmt::join(shape, " x "));
 }
 
-void tell_loading(const LoadingStory& story, const FailedAllocation& failure, Finding& finding) {
+void tell_loading(const LoadingStory& story, const FailedAllocation& failure, LogFinding& finding) {
   std::string where = story.layer > 0 && failure.taken_bytes()
                           ? fmt::format(", about layer {} of {}", story.layer, story.layers)
                           : "";
@@ -128,7 +129,7 @@ void tell_loading(const LoadingStory& story, const FailedAllocation& failure, Fi
 }
 
 void tell_logits(const LogitsStory& story, const FailedAllocation& failure, const ModelSpec& spec,
-                 Finding& finding) {
+                 LogFinding& finding) {
   finding.sentences.push_back(
       fmt::format("{} is what the logits of {} tokens take in {} (a vocabulary of {}). transformers holds "
                   "several such copies at "
@@ -137,7 +138,7 @@ void tell_logits(const LogitsStory& story, const FailedAllocation& failure, cons
                   format_count(spec.vocabulary)));
 }
 
-void tell_allocator(const FailedAllocation& failure, Finding& finding) {
+void tell_allocator(const FailedAllocation& failure, LogFinding& finding) {
   if (!failure.unused_bytes) {
     return;
   }
@@ -153,8 +154,8 @@ void tell_allocator(const FailedAllocation& failure, Finding& finding) {
   }
 }
 
-Finding tell_failure(const FailedAllocation& failure, bool trained, const ModelSpec* spec) {
-  Finding finding{failure.line, {}, {}};
+LogFinding tell_failure(const FailedAllocation& failure, bool trained, const ModelSpec* spec) {
+  LogFinding finding{failure.line, {}, {}};
   std::string wanted = failure.wanted_bytes ? format_bytes(*failure.wanted_bytes) : "An allocation";
   finding.title = failure.total_bytes ? fmt::format("{} did not fit on a card of {}", wanted,
                                                     format_bytes(*failure.total_bytes))
@@ -181,15 +182,15 @@ Finding tell_failure(const FailedAllocation& failure, bool trained, const ModelS
   return finding;
 }
 
-void tell_cards(const LogFacts& facts, std::vector<Finding>& findings) {
+void tell_cards(const LogFacts& facts, std::vector<LogFinding>& findings) {
   if (facts.cards.empty()) {
     return;
   }
   const CardUse& card = facts.cards.front();
-  Finding finding{card.line,
-                  fmt::format("{} of {} on the card were in use", format_bytes(card.used_bytes),
-                              format_bytes(card.total_bytes)),
-                  {}};
+  LogFinding finding{card.line,
+                     fmt::format("{} of {} on the card were in use", format_bytes(card.used_bytes),
+                                 format_bytes(card.total_bytes)),
+                     {}};
   int64_t known = 0;
   for (const CardProcess& process : facts.processes) {
     known += process.bytes;
@@ -249,7 +250,7 @@ Story tell_story(const LogFacts& facts, const Recipe* recipe) {
                               {std::string(symptom.means), std::string(symptom.remedy)}});
   }
   std::stable_sort(story.findings.begin(), story.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.line < b.line; });
+                   [](const LogFinding& a, const LogFinding& b) { return a.line < b.line; });
   std::optional<int64_t> limit_bytes;
   if (!facts.failures.empty()) {
     limit_bytes = facts.failures.front().total_bytes;

@@ -13,7 +13,7 @@
 
 namespace snug {
 
-struct Finding {
+struct LogFinding {
   int64_t line = 0;  // of the log
   std::string title = {};
   std::vector<std::string> sentences = {};
@@ -31,7 +31,7 @@ struct FittingRun {
 };
 
 struct Story {
-  std::vector<Finding> findings;
+  std::vector<LogFinding> findings;
   std::string model;  // that the log is taken to be about; "" if nothing tells
   std::optional<FittingRun> fitting;
 };

@@ -30,9 +30,9 @@ DeviceRates rates_to_choose_by(const Device& device, DType dtype) {
   return rates.product_flops > 0 ? rates : kAnyRates;
 }
 
-class Choice {
+class PlanChoice {
  public:
-  Choice(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits)
+  PlanChoice(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits)
       : recipe_(recipe),
         spec_(spec),
         device_(device),
@@ -172,7 +172,7 @@ std::vector<int64_t> micro_batch_sizes(const Recipe& recipe, const ModelSpec& sp
 
 FittedRecipe choose_plan(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                          const LimitsOf& limits) {
-  return Choice(recipe, spec, device, limits).make();
+  return PlanChoice(recipe, spec, device, limits).make();
 }
 
 int64_t least_peak_bytes(Recipe recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits) {

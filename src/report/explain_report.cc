@@ -34,7 +34,7 @@ std::string fitting_text(const FittingRun& fitting, const Style& style) {
 
 std::string explain_report(const Story& story, const Style& style) {
   std::string text;
-  for (const Finding& finding : story.findings) {
+  for (const LogFinding& finding : story.findings) {
     text += fmt::format("{}  {} {}\n", text.empty() ? "" : "\n", style.bold(printable(finding.title, 400)),
                         style.dim(fmt::format("(line {})", finding.line)));
     for (const std::string& sentence : finding.sentences) {
@@ -51,7 +51,7 @@ std::string explain_report(const Story& story, const Style& style) {
 
 Json explain_json(const Story& story) {
   Json findings = Json::array();
-  for (const Finding& finding : story.findings) {
+  for (const LogFinding& finding : story.findings) {
     findings.push_back({{"line", finding.line}, {"title", finding.title}, {"sentences", finding.sentences}});
   }
   Json report = {{"findings", findings}, {"model", story.model.empty() ? Json(nullptr) : Json(story.model)}};

@@ -11,12 +11,12 @@
 namespace snug {
 namespace {
 
-struct Pace {
+struct WorkPace {
   double quiet_seconds;  // work that is over sooner says nothing
   double seconds_between;
 };
-constexpr Pace kOnALiveLine = {0.5, 0.1};
-constexpr Pace kInAFile = {10, 30};
+constexpr WorkPace kOnALiveLine = {0.5, 0.1};
+constexpr WorkPace kInAFile = {10, 30};
 constexpr int kBar = 16;
 
 }  // namespace
@@ -32,7 +32,7 @@ void WorkLine::show(const Work& work, Clock::time_point now) {
   };
   double seconds = seconds_since(start_);
   bool is_wait = work.total == 0;
-  const Pace& pace = line_.enabled() ? kOnALiveLine : kInAFile;
+  const WorkPace& pace = line_.enabled() ? kOnALiveLine : kInAFile;
   bool is_soon = !is_wait && seconds < pace.quiet_seconds;
   if (is_soon || (last_said_ && seconds_since(*last_said_) < pace.seconds_between)) {
     return;

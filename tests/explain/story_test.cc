@@ -14,7 +14,7 @@ namespace snug {
 namespace {
 
 bool says(const Story& story, std::string_view part) {
-  return std::any_of(story.findings.begin(), story.findings.end(), [&](const Finding& finding) {
+  return std::any_of(story.findings.begin(), story.findings.end(), [&](const LogFinding& finding) {
     return finding.title.find(part) != std::string::npos ||
            std::any_of(finding.sentences.begin(), finding.sentences.end(),
                        [&](const std::string& sentence) { return sentence.find(part) != std::string::npos; });
