@@ -141,6 +141,12 @@ void check_characters(std::string_view text, const YamlSource& source) {
   }
 }
 
+// Newer versions of the library add the anchor's name, which stands at the place that is told.
+std::string message_of(const YAML::Exception& error) {
+  constexpr std::string_view kUnknownAnchor = "the referenced anchor is not defined";
+  return error.msg.starts_with(kUnknownAnchor) ? std::string(kUnknownAnchor) : printable(error.msg);
+}
+
 }  // namespace
 
 std::string YamlSource::at(int line, int column) const {
@@ -164,7 +170,7 @@ YamlDocument::YamlDocument(std::string_view text, const YamlSource& source) {
     throw bad_input(
         fmt::format("{}: not valid YAML: {}",
                     source.at(has_mark ? error.mark.line + 1 : 1, has_mark ? error.mark.column + 1 : 1),
-                    printable(error.msg)));
+                    message_of(error)));
   }
   root_ = builder.root();
   if (root_.value == nullptr) {
