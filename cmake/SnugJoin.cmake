@@ -1,6 +1,7 @@
 # Compiling several files of a target as one: most of a compiler's time goes into the headers that all of them
-# include, and sanitizers make that worse. The builds for them do it (SNUG_JOIN); others compile file by file, which
-# shows a missing include and makes the next build after a change short.
+# include, and sanitizers make that worse. The build with AddressSanitizer does it (SNUG_JOIN); others compile file by
+# file, which shows a missing include and makes the next build after a change short. (g++ 12 with ThreadSanitizer warns
+# of overflows that are not there when files are joined.)
 
 option(SNUG_JOIN "Compile files that share no name of their own as one" OFF)
 set(SNUG_JOINED_FILES 8)  # at most; more make the last ones of a build wait for each other
