@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -68,12 +69,11 @@ Recompute named(LayerValues kept, LayerValues relevant) {
   return {kept};
 }
 
-// Policies of the first layers, one by one; a mixture is the last of its chain.
+// Policies of the first layers.
 struct Mixture {
   double seconds = 0;
   int64_t kept_bytes = 0;
-  size_t policy = 0;
-  int64_t before = -1;  // the same without its last layer
+  uint32_t last = 0;  // the link of its last layer
 };
 
 struct Found {
@@ -90,43 +90,38 @@ class Mixtures {
   // All that might fit and are not both slower and larger than another, fastest first.
   std::vector<Found> best() {
     std::vector<Front> fronts(policies_.size());
-    fronts[0] = {add({})};
+    fronts[0] = {Mixture{}};
     size_t layers = policies_[0].profile.layers.size();
     for (size_t layer = 0; layer < layers; ++layer) {
-      std::vector<Front> next(policies_.size());
+      int64_t beside = live_beside(layer);
       Front open;  // all that may go on with this policy: later layers keep no less
       for (size_t policy = 0; policy < policies_.size(); ++policy) {
-        open.insert(open.end(), fronts[policy].begin(), fronts[policy].end());
-        open = pruned(std::move(open));
-        for (int64_t mixture : open) {
-          extend(mixture, layer, policy, next[policy]);
-        }
+        open = thinned(best_of(open, fronts[policy]));
+        fronts[policy] = extended(open, layer, policy, beside);
       }
-      fronts = std::move(next);
     }
     Front all;
     for (const Front& front : fronts) {
-      all.insert(all.end(), front.begin(), front.end());
+      all = best_of(all, front);
     }
-    std::erase_if(all, [&](int64_t one) {
-      return mixtures_[static_cast<size_t>(one)].kept_bytes + beside(layers) > room_bytes_;
-    });
+    int64_t beside = live_beside(layers);
+    std::erase_if(all, [&](const Mixture& one) { return one.kept_bytes + beside > room_bytes_; });
     std::vector<Found> found;
-    for (int64_t one : pruned(std::move(all))) {
-      found.push_back({policies_of(one), mixtures_[static_cast<size_t>(one)].kept_bytes});
+    for (const Mixture& one : thinned(std::move(all))) {
+      found.push_back({policies_of(one), one.kept_bytes});
     }
     return found;
   }
 
  private:
-  using Front = std::vector<int64_t>;  // indices of mixtures, fastest first
+  using Front = std::vector<Mixture>;  // slower and slower, and each smaller than the one before
 
-  int64_t add(Mixture mixture) {
-    mixtures_.push_back(mixture);
-    return std::ssize(mixtures_) - 1;
-  }
+  struct Link {
+    uint32_t policy = 0;
+    uint32_t before = 0;  // the link of the layer before; of the first layer, the one that stands for none
+  };
 
-  int64_t beside(size_t layers) const {
+  int64_t live_beside(size_t layers) const {
     int64_t most = 0;
     for (const Policy& one : policies_) {
       most = std::max(most, one.profile.live_beside[layers]);
@@ -134,50 +129,69 @@ class Mixtures {
     return most;
   }
 
-  void extend(int64_t mixture, size_t layer, size_t policy, Front& out) {
-    const Mixture before = mixtures_[static_cast<size_t>(mixture)];
+  // Those that have room for this policy in the next layer, with it.
+  Front extended(const Front& open, size_t layer, size_t policy, int64_t beside) {
     const LayerProfile& profile = policies_[policy].profile.layers[layer];
-    if (before.kept_bytes + std::max(profile.live_bytes, beside(layer)) <= room_bytes_) {
-      out.push_back(
-          add({before.seconds + profile.seconds, before.kept_bytes + profile.kept_bytes, policy, mixture}));
+    int64_t most_kept = room_bytes_ - std::max(profile.live_bytes, beside);
+    Front next;
+    for (const Mixture& one : open) {
+      if (one.kept_bytes <= most_kept) {
+        links_.push_back({static_cast<uint32_t>(policy), one.last});
+        append({one.seconds + profile.seconds, one.kept_bytes + profile.kept_bytes,
+                static_cast<uint32_t>(links_.size() - 1)},
+               next);
+      }
     }
+    return next;
   }
 
-  Front pruned(Front all) const {
-    auto of = [&](int64_t index) -> const Mixture& { return mixtures_[static_cast<size_t>(index)]; };
-    std::stable_sort(all.begin(), all.end(), [&](int64_t a, int64_t b) {
-      return of(a).seconds != of(b).seconds ? of(a).seconds < of(b).seconds
-                                            : of(a).kept_bytes < of(b).kept_bytes;
-    });
-    Front best;
-    for (int64_t one : all) {
-      if (best.empty() || of(one).kept_bytes < of(best.back()).kept_bytes) {
-        best.push_back(one);
-      }
+  // `one` is no faster than what is there.
+  static void append(const Mixture& one, Front& front) {
+    if (!front.empty() && front.back().kept_bytes <= one.kept_bytes) {
+      return;
     }
-    if (best.size() > kMostMixtures) {  // evenly spread
-      Front fewer;
-      for (size_t i = 0; i < kMostMixtures; ++i) {
-        fewer.push_back(best[i * (best.size() - 1) / (kMostMixtures - 1)]);
-      }
-      return fewer;
+    if (!front.empty() && front.back().seconds == one.seconds) {
+      front.pop_back();
+    }
+    front.push_back(one);
+  }
+
+  static Front best_of(const Front& a, const Front& b) {
+    Front best;
+    best.reserve(a.size() + b.size());
+    auto next_a = a.begin();
+    auto next_b = b.begin();
+    while (next_a != a.end() || next_b != b.end()) {
+      bool is_a = next_b == b.end() || (next_a != a.end() && next_a->seconds <= next_b->seconds);
+      append(is_a ? *next_a++ : *next_b++, best);
     }
     return best;
   }
 
-  std::vector<Recompute> policies_of(int64_t mixture) const {
+  // No more than are looked at, evenly spread.
+  static Front thinned(Front front) {
+    if (front.size() <= kMostMixtures) {
+      return front;
+    }
+    for (size_t i = 0; i < kMostMixtures; ++i) {
+      front[i] = front[i * (front.size() - 1) / (kMostMixtures - 1)];
+    }
+    front.resize(kMostMixtures);
+    return front;
+  }
+
+  std::vector<Recompute> policies_of(const Mixture& mixture) const {
     std::vector<Recompute> policies;
-    for (int64_t one = mixture; mixtures_[static_cast<size_t>(one)].before >= 0;
-         one = mixtures_[static_cast<size_t>(one)].before) {
-      policies.push_back(policies_[mixtures_[static_cast<size_t>(one)].policy].policy);
+    for (uint32_t link = mixture.last; link != 0; link = links_[link].before) {
+      policies.push_back(policies_[links_[link].policy].policy);
     }
     std::reverse(policies.begin(), policies.end());
     return policies;
   }
 
   std::vector<Policy> policies_;
-  int64_t room_bytes_;  // for what does not persist
-  std::vector<Mixture> mixtures_;
+  int64_t room_bytes_;              // for what does not persist
+  std::vector<Link> links_ = {{}};  // mixtures that begin alike share theirs
 };
 
 std::vector<Found> mixtures_for(const RecomputeProblem& problem) {
