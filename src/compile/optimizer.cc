@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/dynamic_map.h"
-#include "ops/table.h"
 #include "program/builder.h"
 #include "program/names.h"
 #include "program/step_clock.h"
@@ -36,9 +35,7 @@ Program add_loss_scale(Program train) {
   builder.append(OpKind::scale_loss, "scale_loss", {share, clock}, {scale});
   std::vector<Op>& ops = builder.program().ops;
   std::rotate(ops.begin(), ops.end() - 1, ops.end());
-  Program program = builder.finish();
-  verify_with_shapes(program);
-  return program;
+  return builder.finish();
 }
 
 namespace {
@@ -236,9 +233,7 @@ Program build_update(const Program& train, const TrainingSection& training) {
   } else {
     append_adamw(builder, lists, step, training);
   }
-  Program program = builder.finish();
-  verify_with_shapes(program);
-  return program;
+  return builder.finish();
 }
 
 }  // namespace snug

@@ -31,6 +31,12 @@ namespace {
 // Files stream through this much memory, whatever their size.
 constexpr int64_t kLargestStagingBytes = int64_t{16} << 20;
 
+// Passes do not look at what they make; it is looked at once, when all of them have run.
+Program verified(Program program) {
+  verify_with_shapes(program);
+  return program;
+}
+
 // Weights pass through staging as the file has them and as the arena wants them; fp32 is the widest of both.
 int64_t staging_bytes(const std::vector<const Program*>& programs) {
   int64_t largest = 4096;
@@ -102,9 +108,7 @@ Program build_load(const std::vector<const Program*>& programs) {
   if (!zeroed.empty()) {
     builder.append(OpKind::fill, "zero", {}, std::move(zeroed), FillAttributes{});
   }
-  Program program = builder.finish();
-  verify_with_shapes(program);
-  return program;
+  return builder.finish();
 }
 
 Program build_save(const std::vector<const Program*>& programs) {
@@ -154,10 +158,11 @@ std::vector<Program> generation_phases(Program forward, const ModelSpec& spec, i
   std::vector<Program> programs;
   if (spec.has_encoder()) {
     SplitPrograms split = split_encoder(std::move(forward), kEncodePhase);
-    programs.push_back(put_adapters_first(fuse_additions(std::move(split.encode))));
+    programs.push_back(verified(put_adapters_first(fuse_additions(std::move(split.encode)))));
     forward = std::move(split.rest);
   }
-  programs.push_back(put_adapters_first(fuse_additions(add_kv_cache(std::move(forward), max_total_tokens))));
+  programs.push_back(
+      verified(put_adapters_first(fuse_additions(add_kv_cache(std::move(forward), max_total_tokens)))));
   return programs;
 }
 
@@ -246,18 +251,21 @@ DropoutRates run_dropout(const Recipe& recipe, const ModelSpec& spec) {
   return with_rate(spec.dropout, recipe.model.dropout);
 }
 
-Program compile_micro_batch(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits) {
-  Program train = build_loss_program(recipe, spec, {kTrainPhase, limits, true});
-  train = add_backward(std::move(train));
+Program build_micro_batch(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits) {
+  Program train = add_backward(build_loss_program(recipe, spec, {kTrainPhase, limits, true}));
   if (recipe.training.gradient_dtype == DType::bf16) {
     train = round_gradients(std::move(train));
   }
-  train = apply_recompute(std::move(train), recipe.memory.recompute);
+  return train;
+}
+
+Program finish_micro_batch(Program built, const Recipe& recipe, const ModelSpec& spec) {
+  Program train = apply_recompute(std::move(built), recipe.memory.recompute);
   train = put_adapters_first(fuse_gates_made_again(fuse_additions(std::move(train))));
   if (run_dtype(recipe, spec) == DType::f16) {
     train = add_loss_scale(std::move(train));
   }
-  return train;
+  return verified(std::move(train));
 }
 
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {
@@ -268,10 +276,10 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
   require_layer_policies(recipe, spec);
   require_rounded_gradients(recipe, spec);
   const TrainingSection& training = recipe.training;
-  Program train = compile_micro_batch(recipe, spec, limits.train);
-  Program update = build_update(train, training);
+  Program train = finish_micro_batch(build_micro_batch(recipe, spec, limits.train), recipe, spec);
+  Program update = verified(build_update(train, training));
   std::vector<const Program*> all = {&train, &update};
-  Program load = build_load(all);
+  Program load = verified(build_load(all));
   Program save = build_save(all);
   std::vector<Program> programs;  // not from a list, which would copy them
   programs.push_back(std::move(load));
@@ -285,8 +293,8 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
 }
 
 Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits) {
-  return put_adapters_first(
-      fuse_additions(build_loss_program(recipe, spec, {kEvaluatePhase, limits, false})));
+  return verified(
+      put_adapters_first(fuse_additions(build_loss_program(recipe, spec, {kEvaluatePhase, limits, false}))));
 }
 
 std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationOptions& options) {
@@ -307,7 +315,7 @@ std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationO
   for (const Program& program : programs) {
     all.push_back(&program);
   }
-  programs.insert(programs.begin(), build_load(all));
+  programs.insert(programs.begin(), verified(build_load(all)));
   return programs;
 }
 

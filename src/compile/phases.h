@@ -14,8 +14,10 @@ namespace snug {
 // load, train (one micro-batch, forward and backward), update, evaluate (if there are limits for it), save.
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits);
 
-// train alone, of a recipe that compile_training does not refuse.
-Program compile_micro_batch(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits);
+// train alone, of a recipe that compile_training does not refuse, in two steps: what is the same for every
+// memory.recompute, and what that key makes of it.
+Program build_micro_batch(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits);
+Program finish_micro_batch(Program built, const Recipe& recipe, const ModelSpec& spec);
 
 // evaluate alone: its persistent buffers are among those of train.
 Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits);

@@ -77,7 +77,7 @@ class PlanChoice {
 
  private:
   // False if smaller micro-batches cannot be faster. `is_last`: there is nothing smaller to try.
-  bool try_size(const Recipe& sized, const MicroBatchPlans& plans, bool is_last) {
+  bool try_size(const Recipe& sized, MicroBatchPlans& plans, bool is_last) {
     auto plan_with = [&](const std::vector<Recompute>& policies) {
       Recipe candidate = sized;
       candidate.memory.recompute = policies;
@@ -112,14 +112,15 @@ class PlanChoice {
     return true;
   }
 
-  std::optional<PlannedCandidate> find_recompute(const Recipe& sized, const MicroBatchPlans& plans,
+  std::optional<PlannedCandidate> find_recompute(const Recipe& sized, MicroBatchPlans& plans,
                                                  const MicroBatchPlan& kept, const PlanWith& plan_with) {
     FewLayers few = few_layers(spec_, kept.train.program);
     BatchLimits planned = planned_batch(kept.train.program);
+    Program built = build_micro_batch(sized, few.spec, planned);
     auto profile_with = [&](Recompute policy) {
       Recipe candidate = sized;
       candidate.memory.recompute = {policy};
-      Program program = lower(compile_micro_batch(candidate, few.spec, planned), device_);
+      Program program = lower(finish_micro_batch(built, candidate, few.spec), device_);
       return of_all_layers(profile_layers(program, few.spec.all_layers(), kept.step, rates_), few, spec_);
     };
     if (policies_.empty()) {

@@ -30,11 +30,15 @@ MicroBatchPlans::MicroBatchPlans(const Recipe& recipe, const ModelSpec& spec, co
   }
 }
 
-MicroBatchPlan MicroBatchPlans::with(const Recipe& recipe, const DeviceRates& rates) const {
+MicroBatchPlan MicroBatchPlans::with(const Recipe& recipe, const DeviceRates& rates) {
   RunLimits batches = limits_ ? limits_(recipe) : recipe_limits(recipe, spec_);
+  if (built_.ops.empty() || built_limits_ != batches.train) {
+    built_ = build_micro_batch(recipe, spec_, batches.train);
+    built_limits_ = batches.train;
+  }
   MicroBatchPlan plan;
   std::vector<Program> programs(1);
-  programs.front() = compile_micro_batch(recipe, spec_, batches.train);
+  programs.front() = finish_micro_batch(built_, recipe, spec_);
   plan.train = std::move(plan_phases(load_, std::move(programs), device_).front());
   plan.step = batches.step;
   plan.peak_bytes = std::max(other_bytes_, plan.train.device().peak_bytes) + load_.context_bytes;

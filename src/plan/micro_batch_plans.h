@@ -26,7 +26,7 @@ class MicroBatchPlans {
 
   // Of a recipe that differs from that one in memory.recompute and memory.micro_batch_tokens alone: train,
   // steps and peak are those of plan_training(recipe).
-  MicroBatchPlan with(const Recipe& recipe, const DeviceRates& rates) const;
+  MicroBatchPlan with(const Recipe& recipe, const DeviceRates& rates);
 
   // What the limit leaves for what does not persist.
   int64_t room_bytes() const;
@@ -40,6 +40,9 @@ class MicroBatchPlans {
   Plan load_;  // that phase alone: it has all that persists
   PhasePlan update_;
   int64_t other_bytes_ = 0;  // the peak of all phases but train
+  // Of the last plan: what policies of recomputation have in common.
+  BatchLimits built_limits_;
+  Program built_;
 };
 
 }  // namespace snug

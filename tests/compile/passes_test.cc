@@ -20,6 +20,12 @@
 namespace snug {
 namespace {
 
+// Behind every pass the rules of programs hold.
+Program verified(Program program) {
+  verify_with_shapes(program);
+  return program;
+}
+
 Program forward_of(const ModelSpec& spec, Goal goal = Goal::loss) {
   return build_forward(spec, {.goal = goal, .dtype = DType::f32, .max_tokens = 10, .max_sequences = 2});
 }
@@ -32,7 +38,7 @@ Program with_lora(const std::vector<std::string>& targets) {
   LoraSection lora;
   lora.r = 4;
   lora.target_modules = targets;
-  return add_adapters(forward_of(small_llama()), lora, false);
+  return verified(add_adapters(forward_of(small_llama()), lora, false));
 }
 
 std::set<std::string> adapter_names(const Program& program) {
@@ -83,7 +89,7 @@ TEST(Adapters, LayersOfOneRankAndScaleShareAProduct) {
   lora.rank_pattern = {{"v_proj", 2}, {"q_proj", 8}};
   lora.alpha_pattern = {{"up_proj", 1}};
   lora.exclude_modules = {"layers.0.self_attn.k_proj", "o_proj", "down_proj"};
-  Program program = add_adapters(forward_of(small_llama()), lora, false);
+  Program program = verified(add_adapters(forward_of(small_llama()), lora, false));
   // q with k apart from v, gate apart from up.
   EXPECT_EQ(count(program, OpKind::lora_up), 3 * 4);
   EXPECT_EQ(adapter_names(program).size(), 2U * (3U * 5U - 1U));
@@ -100,10 +106,10 @@ TEST(Adapters, FrozenOnesAreOnePairALayer) {
   upper.lora_alpha = 4;
   upper.target_modules = {"q_proj", "down_proj"};
   auto frozen = [&](const std::vector<LoraSection>& stacked) {
-    return add_frozen_adapters(forward_of(small_llama()), stacked);
+    return verified(add_frozen_adapters(forward_of(small_llama()), stacked));
   };
   std::map<std::string, int64_t> ranks;  // of a module
-  Program program = add_adapters(frozen({lowest, upper}), upper, true);
+  Program program = verified(add_adapters(frozen({lowest, upper}), upper, true));
   int64_t trainable = 0;
   for (const Buffer& buffer : program.buffers) {
     trainable += buffer.trainable ? 1 : 0;
@@ -163,7 +169,7 @@ TEST(Adapters, ScaleIsAlphaOverRankOrItsRoot) {
 }
 
 TEST(Backward, FrozenWeightsGetNoGradient) {
-  Program program = add_backward(with_lora({"all-linear"}));
+  Program program = verified(add_backward(with_lora({"all-linear"})));
   for (const Buffer& buffer : program.buffers) {
     if (buffer.role == Role::gradients) {
       EXPECT_NE(buffer.name.find(".lora_"), std::string::npos) << buffer.name;
@@ -179,7 +185,7 @@ TEST(Backward, TheResidualStreamNeedsNoCopies) {
   for (Buffer& buffer : forward.buffers) {
     buffer.trainable = is_model_parameter(buffer);
   }
-  Program program = add_backward(forward);
+  Program program = verified(add_backward(forward));
   EXPECT_EQ(count(program, OpKind::copy), 0);
   EXPECT_EQ(count(program, OpKind::add), count(forward, OpKind::add));
 }
@@ -193,10 +199,10 @@ int64_t kept_bytes(const Program& program) {
 }
 
 TEST(Recompute, FullKeepsOnlyTheInputsOfLayers) {
-  Program backward = add_backward(with_lora({"all-linear"}));
-  Program none = apply_recompute(backward, {});
-  Program selective = apply_recompute(backward, {Recompute::selective});
-  Program full = apply_recompute(backward, {Recompute::full});
+  Program backward = verified(add_backward(with_lora({"all-linear"})));
+  Program none = verified(apply_recompute(backward, {}));
+  Program selective = verified(apply_recompute(backward, {Recompute::selective}));
+  Program full = verified(apply_recompute(backward, {Recompute::full}));
   EXPECT_LT(kept_bytes(selective), kept_bytes(none));
   EXPECT_LT(kept_bytes(full), kept_bytes(selective));
   for (const Buffer& buffer : full.buffers) {
@@ -213,16 +219,16 @@ TEST(Recompute, FullKeepsOnlyTheInputsOfLayers) {
 }
 
 TEST(Recompute, PoliciesApplyByLayer) {
-  Program backward = add_backward(with_lora({"all-linear"}));
-  Program mixed = apply_recompute(backward, {Recompute::none, Recompute::full, Recompute::none});
+  Program backward = verified(add_backward(with_lora({"all-linear"})));
+  Program mixed = verified(apply_recompute(backward, {Recompute::none, Recompute::full, Recompute::none}));
   EXPECT_EQ(mixed.find("layers.0.qkv.again"), kNoBuffer);
   EXPECT_NE(mixed.find("layers.1.qkv.again"), kNoBuffer);
 }
 
 TEST(Recompute, KeepsWhatIsNamed) {
-  Program backward = add_backward(with_lora({"all-linear"}));
+  Program backward = verified(add_backward(with_lora({"all-linear"})));
   Recompute attention_and_mlp{LayerValues{}.with(LayerValue::attention).with(LayerValue::gate_up)};
-  Program program = apply_recompute(backward, {attention_and_mlp});
+  Program program = verified(apply_recompute(backward, {attention_and_mlp}));
   for (const char* name : {"layers.1.attention", "layers.1.attention.lse", "layers.1.gate_up"}) {
     EXPECT_EQ(program.buffer(program.find(name)).role, Role::kept_activations) << name;
   }
@@ -234,22 +240,22 @@ TEST(Recompute, KeepsWhatIsNamed) {
   // What is kept is not made again, and nothing is made again for its sake.
   EXPECT_EQ(count(program, OpKind::attention), 3);
   EXPECT_EQ(program.find("layers.1.gate_up.again"), kNoBuffer);
-  Program first_alone = apply_recompute(backward, {attention_and_mlp, Recompute::none});
+  Program first_alone = verified(apply_recompute(backward, {attention_and_mlp, Recompute::none}));
   EXPECT_NE(first_alone.find("layers.0.rotated.again"), kNoBuffer);
   EXPECT_EQ(first_alone.find("layers.2.rotated.again"), kNoBuffer) << "layers that are not named keep all";
 }
 
 TEST(Fuse, JoinsEveryAdditionWithTheNormAfterIt) {
-  Program program = fuse_additions(forward_of(small_llama()));
+  Program program = verified(fuse_additions(forward_of(small_llama())));
   EXPECT_EQ(count(program, OpKind::add), 0);
   EXPECT_EQ(count(program, OpKind::add_rms_norm), 2 * 3);
   EXPECT_EQ(count(program, OpKind::rms_norm), 1);
 }
 
 TEST(Fuse, GatesMadeAgainAreMadeByTheirGradients) {
-  Program backward = add_backward(with_lora({"all-linear"}));
-  Program again = apply_recompute(backward, {Recompute::full});
-  Program program = fuse_gates_made_again(again);
+  Program backward = verified(add_backward(with_lora({"all-linear"})));
+  Program again = verified(apply_recompute(backward, {Recompute::full}));
+  Program program = verified(fuse_gates_made_again(again));
   EXPECT_EQ(count(again, OpKind::gated_activation), 2 * 3);
   EXPECT_EQ(count(program, OpKind::gated_activation), 3);
   EXPECT_EQ(program.ops.size(), again.ops.size() - 3);
@@ -269,7 +275,8 @@ TEST(Fuse, GatesMadeAgainAreMadeByTheirGradients) {
     EXPECT_TRUE(is_made || readers == 0);
   }
   EXPECT_EQ(readers, 2) << "the down product made again, and the gradient of its A";
-  EXPECT_EQ(count(fuse_gates_made_again(backward), OpKind::gated_activation), 3) << "kept: nothing to join";
+  EXPECT_EQ(count(verified(fuse_gates_made_again(backward)), OpKind::gated_activation), 3)
+      << "kept: nothing to join";
 }
 
 // The ops that write or add to a buffer, in order, as "=lora_up" and "+linear".
@@ -284,7 +291,7 @@ std::string writers_of(const Program& program, const std::string& buffer) {
 }
 
 TEST(SumOrder, AdaptersOfAllColumnsWriteAndTheBaseAdds) {
-  Program program = put_adapters_first(with_lora({"all-linear"}));
+  Program program = verified(put_adapters_first(with_lora({"all-linear"})));
   for (const char* buffer : {"layers.0.qkv", "layers.1.gate_up", "layers.2.down"}) {
     EXPECT_EQ(writers_of(program, buffer), " =lora_up +linear");
   }
@@ -292,7 +299,7 @@ TEST(SumOrder, AdaptersOfAllColumnsWriteAndTheBaseAdds) {
 }
 
 TEST(SumOrder, ColumnsWithoutAdaptersAreWrittenByTheBase) {
-  Program program = put_adapters_first(with_lora({"q_proj", "down_proj"}));
+  Program program = verified(put_adapters_first(with_lora({"q_proj", "down_proj"})));
   EXPECT_EQ(writers_of(program, "layers.0.qkv"), " =linear +lora_up");
   EXPECT_EQ(writers_of(program, "layers.0.down"), " =lora_up +linear");
 }
@@ -300,21 +307,21 @@ TEST(SumOrder, ColumnsWithoutAdaptersAreWrittenByTheBase) {
 TEST(SumOrder, OneOfSeveralAdaptersWrites) {
   LoraSection lora;
   lora.r = 2;
-  Program frozen = add_frozen_adapters(forward_of(small_llama()), {lora});
-  Program program = put_adapters_first(add_adapters(std::move(frozen), lora, true));
+  Program frozen = verified(add_frozen_adapters(forward_of(small_llama()), {lora}));
+  Program program = verified(put_adapters_first(verified(add_adapters(std::move(frozen), lora, true))));
   EXPECT_EQ(writers_of(program, "layers.0.down"), " =lora_up +linear +lora_up");
 }
 
 // What a gradient adds to comes in the order that it had: there the adapter's is first as it is.
 TEST(SumOrder, HoldsForWhatIsMadeAgain) {
-  Program backward = add_backward(with_lora({"all-linear"}));
-  Program program = put_adapters_first(apply_recompute(backward, {Recompute::full}));
+  Program backward = verified(add_backward(with_lora({"all-linear"})));
+  Program program = verified(put_adapters_first(verified(apply_recompute(backward, {Recompute::full}))));
   EXPECT_EQ(writers_of(program, "layers.1.gate_up"), " =lora_up +linear");
   EXPECT_EQ(writers_of(program, "layers.1.gate_up.again"), " =lora_up +linear");
 }
 
 TEST(KvCache, EveryAttentionReadsItsCache) {
-  Program program = add_kv_cache(forward_of(small_llama(), Goal::logits), 40);
+  Program program = verified(add_kv_cache(forward_of(small_llama(), Goal::logits), 40));
   EXPECT_EQ(count(program, OpKind::cache_write), 3);
   for (const Op& op : program.ops) {
     if (op.kind == OpKind::attention) {

@@ -86,6 +86,7 @@ class GradientCase {
     Program forward = builder_.finish();
     verify_with_shapes(forward);
     Program backward = add_backward(forward);
+    verify_with_shapes(backward);
     OpRunner gradients(backward);
     prepare(gradients);
     for (const Buffer& buffer : backward.buffers) {
