@@ -2,6 +2,7 @@
 #include "fit/choice.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "compile/phases.h"
@@ -40,7 +41,7 @@ class PlanChoice {
         rates_(rates_to_choose_by(device, run_dtype(recipe, spec))) {}
 
   FittedRecipe make() {
-    bool is_open = !recipe_.memory.micro_batch_tokens || recipe_.memory.recompute.empty();
+    bool is_open = !recipe_.memory.micro_batch_tokens || is_recompute_open();
     std::vector<int64_t> sizes = recipe_.memory.micro_batch_tokens
                                      ? std::vector<int64_t>{*recipe_.memory.micro_batch_tokens}
                                      : micro_batch_sizes(recipe_, spec_, limits_);
@@ -49,22 +50,18 @@ class PlanChoice {
       chunks.push_back(kFewestChunkTokens);
     }
     for (int64_t chunk : chunks) {
-      Recipe chunked = recipe_;
-      chunked.memory.loss_chunk_tokens = chunk;
-      chunked.memory.micro_batch_tokens = sizes.front();
-      MicroBatchPlans plans(chunked, spec_, device_, limits_);
-      for (int64_t tokens : sizes) {
-        chunked.memory.micro_batch_tokens = tokens;
-        bool is_last = tokens == sizes.back() && chunk == chunks.back();
-        if (!plans.has_room() && kept_seconds_ > 0 && tokens != sizes.back()) {
-          continue;  // the smallest is as good as any
-        }
-        if (!try_size(chunked, plans, is_last)) {
-          break;
-        }
+      std::vector<Recipe> sized(sizes.size(), recipe_);
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        sized[i].memory.loss_chunk_tokens = chunk;
+        sized[i].memory.micro_batch_tokens = sizes[i];
       }
+      MicroBatchPlans plans(sized.front(), spec_, device_, limits_, rates_);
+      try_sizes(sized, plans);
       if (best_ && best_->fits()) {
         break;
+      }
+      if (!best_ && chunk == chunks.back()) {  // the smallest of all is as good as any that do not fit
+        take(smallest_recompute(spec_.all_layers(), planning(sized.back(), plans)));
       }
     }
     Plan plan = plan_training(best_->recipe, spec_, device_, limits_);
@@ -76,57 +73,94 @@ class PlanChoice {
   }
 
  private:
-  // False if smaller micro-batches cannot be faster. `is_last`: there is nothing smaller to try.
-  bool try_size(const Recipe& sized, MicroBatchPlans& plans, bool is_last) {
-    auto plan_with = [&](const std::vector<Recompute>& policies) {
-      Recipe candidate = sized;
-      candidate.memory.recompute = policies;
-      MicroBatchPlan plan = plans.with(candidate, rates_);
-      return PlannedCandidate{std::move(candidate), std::move(plan), memory_limit(recipe_, device_)};
-    };
-    bool is_hopeless = !plans.has_room() && recipe_.memory.recompute.empty();
-    if (!is_hopeless || kept_seconds_ == 0) {
-      PlannedCandidate kept = plan_with(recipe_.memory.recompute);
+  // Micro-batches that do not fit with everything kept.
+  struct OpenSize {
+    Recipe sized;
+    std::vector<RecomputeMixture> mixtures;
+  };
+
+  bool is_recompute_open() const { return recipe_.memory.recompute.empty(); }
+
+  // Recipes that differ in the size of their micro-batches, largest first.
+  void try_sizes(const std::vector<Recipe>& recipes, MicroBatchPlans& plans) {
+    std::vector<OpenSize> open;
+    for (const Recipe& sized : recipes) {
+      bool is_first = &sized == &recipes.front();
+      bool is_last = &sized == &recipes.back();
+      if (!plans.has_room() && kept_seconds_ > 0 && (is_recompute_open() || !is_last)) {
+        continue;  // of those that are written, the smallest is as good as any
+      }
+      PlannedCandidate kept = candidate(sized, plans.with(sized));
       if (kept_seconds_ == 0) {
         kept_seconds_ = kept.plan.seconds;
         kept_peak_bytes_ = kept.plan.peak_bytes;
+        few_ = few_layers(spec_, kept.plan.train.program);
       }
-      bool all_kept = kept.fits();
-      if (all_kept && recipe_.memory.recompute.empty()) {
+      bool fits = kept.fits();
+      if (fits && is_recompute_open()) {
         kept.recipe.memory.recompute = {Recompute::none};
       }
-      if (all_kept || !recipe_.memory.recompute.empty()) {
+      if (fits || !is_recompute_open()) {
         take(std::move(kept));
-        return !all_kept;
       }
-      std::optional<PlannedCandidate> found =
-          is_hopeless ? std::nullopt : find_recompute(sized, plans, kept.plan, plan_with);
-      if (found) {
-        take(std::move(*found));
-        return true;
+      if (fits) {
+        break;  // smaller micro-batches cannot be faster
+      }
+      if (!is_recompute_open() || !plans.has_room()) {
+        continue;
+      }
+      open.push_back({sized, mixtures_that_might_fit(problem_of(sized, plans), kept.plan.seconds)});
+      if (is_first && !may_have_room(problem_of(recipes.back(), plans))) {
+        return;  // nor has anything between them room
       }
     }
-    if (is_last) {  // the smallest of all is as good as any that do not fit
-      take(smallest_recompute(spec_.all_layers(), plan_with));
-    }
-    return true;
+    take_fastest(std::move(open), plans);
   }
 
-  std::optional<PlannedCandidate> find_recompute(const Recipe& sized, MicroBatchPlans& plans,
-                                                 const MicroBatchPlan& kept, const PlanWith& plan_with) {
-    FewLayers few = few_layers(spec_, kept.train.program);
-    BatchLimits planned = planned_batch(kept.train.program);
-    Program built = build_micro_batch(sized, few.spec, planned);
-    auto profile_with = [&](Recompute policy) {
-      Recipe candidate = sized;
-      candidate.memory.recompute = {policy};
-      Program program = lower(finish_micro_batch(built, candidate, few.spec), device_);
-      return of_all_layers(profile_layers(program, few.spec.all_layers(), kept.step, rates_), few, spec_);
+  // What is fastest is planned first: those that cannot be as fast are not planned.
+  void take_fastest(std::vector<OpenSize> open, MicroBatchPlans& plans) {
+    std::erase_if(open, [](const OpenSize& one) { return one.mixtures.empty(); });
+    std::stable_sort(open.begin(), open.end(), [](const OpenSize& a, const OpenSize& b) {
+      return a.mixtures.front().seconds < b.mixtures.front().seconds;
+    });
+    for (const OpenSize& one : open) {
+      std::optional<double> faster_than = best_ ? std::optional(best_->plan.seconds) : std::nullopt;
+      std::optional<PlannedCandidate> found =
+          first_that_fits(one.mixtures, spec_.all_layers(), planning(one.sized, plans), faster_than);
+      if (found) {
+        take(std::move(*found));
+      }
+    }
+  }
+
+  PlannedCandidate candidate(Recipe recipe, MicroBatchPlan plan) const {
+    return {std::move(recipe), std::move(plan), memory_limit(recipe_, device_)};
+  }
+
+  PlanWith planning(const Recipe& sized, MicroBatchPlans& plans) const {
+    return [&](const std::vector<Recompute>& policies) {
+      Recipe recipe = sized;
+      recipe.memory.recompute = policies;
+      return candidate(recipe, plans.with(recipe));
     };
+  }
+
+  ProfileWith profiling(const Recipe& sized, const RunLimits& batches) const {
+    auto built = std::make_shared<Program>(build_micro_batch(sized, few_.spec, batches.train));
+    return [this, &sized, built, step = batches.step](Recompute policy) {
+      Recipe recipe = sized;
+      recipe.memory.recompute = {policy};
+      Program program = lower(finish_micro_batch(*built, recipe, few_.spec), device_);
+      return of_all_layers(profile_layers(program, few_.spec.all_layers(), step, rates_), few_, spec_);
+    };
+  }
+
+  RecomputeProblem problem_of(const Recipe& sized, const MicroBatchPlans& plans) {
+    ProfileWith profile_with = profiling(sized, plans.batches_of(sized));
     if (policies_.empty()) {
       policies_ = worthwhile_policies(profile_with);
     }
-    return least_recompute({spec_.all_layers(), policies_, plan_with, profile_with, plans.room_bytes()});
+    return {policies_, profile_with, plans.room_bytes()};
   }
 
   // The fastest of those that fit; the smallest as long as none does.
@@ -145,6 +179,7 @@ class PlanChoice {
   const Device& device_;
   const LimitsOf& limits_;
   DeviceRates rates_;
+  FewLayers few_;
   std::vector<Recompute> policies_;  // for a layer, that are worth having
   std::optional<PlannedCandidate> best_;
   int64_t kept_peak_bytes_ = 0;
@@ -180,12 +215,12 @@ int64_t least_peak_bytes(Recipe recipe, const ModelSpec& spec, const Device& dev
   open_all(recipe);
   recipe.memory.micro_batch_tokens = micro_batch_sizes(recipe, spec, limits).back();
   recipe.memory.loss_chunk_tokens = kFewestChunkTokens;
-  MicroBatchPlans plans(recipe, spec, device, limits);
-  DeviceRates rates = rates_to_choose_by(device, run_dtype(recipe, spec));
+  recipe.memory.recompute.assign(static_cast<size_t>(spec.all_layers()), Recompute::full);
+  MicroBatchPlans plans(recipe, spec, device, limits, rates_to_choose_by(device, run_dtype(recipe, spec)));
   auto plan_with = [&](const std::vector<Recompute>& policies) {
     Recipe candidate = recipe;
     candidate.memory.recompute = policies;
-    return PlannedCandidate{candidate, plans.with(candidate, rates)};
+    return PlannedCandidate{candidate, plans.with(candidate)};
   };
   return smallest_recompute(spec.all_layers(), plan_with).plan.peak_bytes;
 }

@@ -67,7 +67,7 @@ PolicyProfile profile_layers(const Program& program, int64_t layers, const StepC
   }
   std::vector<int64_t> live = live_at_ops(program, items);
   std::vector<size_t> waiting = waiting_layers(program);
-  Program expected = at_expected_size(program, step);
+  Program expected = buffers_at_expected_size(program, step);
   double times = expected_micro_batches(step);
   for (size_t index = 0; index < program.ops.size(); ++index) {
     const Op& op = program.ops[index];
@@ -78,7 +78,7 @@ PolicyProfile profile_layers(const Program& program, int64_t layers, const StepC
     }
     LayerProfile& layer = profile.layers[static_cast<size_t>(op.layer)];
     layer.live_bytes = std::max(layer.live_bytes, live[index] - kept_before[static_cast<size_t>(op.layer)]);
-    layer.seconds += times * op_seconds(expected, expected.ops[index], rates);
+    layer.seconds += times * op_seconds(expected, op, rates);
   }
   return profile;
 }

@@ -25,6 +25,8 @@ constexpr size_t kMostMixtures = 4096;
 // Placement may lose a little of what was reckoned. After so many plans that do not fit, those that keep
 // hardly less are passed over.
 constexpr int kMostPlans = 8;
+// Sums of the same seconds in another order.
+constexpr double kReckonedSecondsError = 1e-9;
 
 // A policy in all layers.
 struct Policy {
@@ -76,39 +78,54 @@ struct Mixture {
   uint32_t last = 0;  // the link of its last layer
 };
 
-struct Found {
-  std::vector<Recompute> policies;
-  int64_t kept_bytes = 0;
-};
-
 class Mixtures {
  public:
   // `policies` keep more and more.
   Mixtures(std::vector<Policy> policies, int64_t room_bytes)
       : policies_(std::move(policies)), room_bytes_(room_bytes) {}
 
-  // All that might fit and are not both slower and larger than another, fastest first.
-  std::vector<Found> best() {
+  // False if there is no room even where every layer keeps least, and is itself as small as can be.
+  bool may_have_room() const {
+    int64_t kept_bytes = 0;
+    for (size_t layer = 0; layer < layer_count(); ++layer) {
+      int64_t live_bytes = std::numeric_limits<int64_t>::max();
+      int64_t least_kept = std::numeric_limits<int64_t>::max();
+      for (const Policy& one : policies_) {
+        live_bytes = std::min(live_bytes, one.profile.layers[layer].live_bytes);
+        least_kept = std::min(least_kept, one.profile.layers[layer].kept_bytes);
+      }
+      if (kept_bytes + std::max(live_bytes, live_beside(layer)) > room_bytes_) {
+        return false;
+      }
+      kept_bytes += least_kept;
+    }
+    return kept_bytes + live_beside(layer_count()) <= room_bytes_;
+  }
+
+  // With the seconds of the layers.
+  std::vector<RecomputeMixture> best() {
     std::vector<Front> fronts(policies_.size());
     fronts[0] = {Mixture{}};
-    size_t layers = policies_[0].profile.layers.size();
+    size_t layers = layer_count();
     for (size_t layer = 0; layer < layers; ++layer) {
       int64_t beside = live_beside(layer);
       Front open;  // all that may go on with this policy: later layers keep no less
       for (size_t policy = 0; policy < policies_.size(); ++policy) {
-        open = thinned(best_of(open, fronts[policy]));
-        fronts[policy] = extended(open, layer, policy, beside);
+        join(open, fronts[policy]);
+        thin(open);
+        extend(open, layer, policy, beside, fronts[policy]);
       }
     }
     Front all;
     for (const Front& front : fronts) {
-      all = best_of(all, front);
+      join(all, front);
     }
-    int64_t beside = live_beside(layers);
-    std::erase_if(all, [&](const Mixture& one) { return one.kept_bytes + beside > room_bytes_; });
-    std::vector<Found> found;
-    for (const Mixture& one : thinned(std::move(all))) {
-      found.push_back({policies_of(one), one.kept_bytes});
+    int64_t behind = live_beside(layers);
+    std::erase_if(all, [&](const Mixture& one) { return one.kept_bytes + behind > room_bytes_; });
+    std::vector<RecomputeMixture> found;
+    thin(all);
+    for (const Mixture& one : all) {
+      found.push_back({policies_of(one), one.kept_bytes, one.seconds});
     }
     return found;
   }
@@ -121,6 +138,8 @@ class Mixtures {
     uint32_t before = 0;  // the link of the layer before; of the first layer, the one that stands for none
   };
 
+  size_t layer_count() const { return policies_[0].profile.layers.size(); }
+
   int64_t live_beside(size_t layers) const {
     int64_t most = 0;
     for (const Policy& one : policies_) {
@@ -129,11 +148,11 @@ class Mixtures {
     return most;
   }
 
-  // Those that have room for this policy in the next layer, with it.
-  Front extended(const Front& open, size_t layer, size_t policy, int64_t beside) {
+  // `next` becomes those of `open` that have room for this policy in the next layer, with it.
+  void extend(const Front& open, size_t layer, size_t policy, int64_t beside, Front& next) {
     const LayerProfile& profile = policies_[policy].profile.layers[layer];
     int64_t most_kept = room_bytes_ - std::max(profile.live_bytes, beside);
-    Front next;
+    next.clear();
     for (const Mixture& one : open) {
       if (one.kept_bytes <= most_kept) {
         links_.push_back({static_cast<uint32_t>(policy), one.last});
@@ -142,7 +161,6 @@ class Mixtures {
                next);
       }
     }
-    return next;
   }
 
   // `one` is no faster than what is there.
@@ -156,28 +174,27 @@ class Mixtures {
     front.push_back(one);
   }
 
-  static Front best_of(const Front& a, const Front& b) {
-    Front best;
-    best.reserve(a.size() + b.size());
-    auto next_a = a.begin();
-    auto next_b = b.begin();
-    while (next_a != a.end() || next_b != b.end()) {
-      bool is_a = next_b == b.end() || (next_a != a.end() && next_a->seconds <= next_b->seconds);
-      append(is_a ? *next_a++ : *next_b++, best);
+  // What of both is not both slower and larger than another.
+  void join(Front& front, const Front& other) {
+    joined_.clear();
+    auto a = front.begin();
+    auto b = other.begin();
+    while (a != front.end() || b != other.end()) {
+      bool is_a = b == other.end() || (a != front.end() && a->seconds <= b->seconds);
+      append(is_a ? *a++ : *b++, joined_);
     }
-    return best;
+    front.swap(joined_);
   }
 
-  // No more than are looked at, evenly spread.
-  static Front thinned(Front front) {
+  // Leaves no more than are looked at, evenly spread.
+  static void thin(Front& front) {
     if (front.size() <= kMostMixtures) {
-      return front;
+      return;
     }
     for (size_t i = 0; i < kMostMixtures; ++i) {
       front[i] = front[i * (front.size() - 1) / (kMostMixtures - 1)];
     }
     front.resize(kMostMixtures);
-    return front;
   }
 
   std::vector<Recompute> policies_of(const Mixture& mixture) const {
@@ -192,14 +209,15 @@ class Mixtures {
   std::vector<Policy> policies_;
   int64_t room_bytes_;              // for what does not persist
   std::vector<Link> links_ = {{}};  // mixtures that begin alike share theirs
+  Front joined_;                    // while two fronts are joined
 };
 
-std::vector<Found> mixtures_for(const RecomputeProblem& problem) {
+std::vector<Policy> profiles_of(const RecomputeProblem& problem) {
   std::vector<Policy> policies;
   for (Recompute policy : problem.policies) {
     policies.push_back(with_profile(policy, problem.profile_with));
   }
-  return Mixtures(std::move(policies), problem.room_bytes).best();
+  return policies;
 }
 
 // The word for a policy by which layers of this model recompute so much; "" if there is none.
@@ -307,25 +325,39 @@ PlannedCandidate smallest_recompute(int64_t layers, const PlanWith& plan_with) {
   return std::move(*least);
 }
 
-std::optional<PlannedCandidate> least_recompute(const RecomputeProblem& problem) {
+bool may_have_room(const RecomputeProblem& problem) {
+  return Mixtures(profiles_of(problem), problem.room_bytes).may_have_room();
+}
+
+std::vector<RecomputeMixture> mixtures_that_might_fit(const RecomputeProblem& problem, double kept_seconds) {
+  double beside = kept_seconds - with_profile(Recompute::none, problem.profile_with).seconds;
+  std::vector<RecomputeMixture> mixtures = Mixtures(profiles_of(problem), problem.room_bytes).best();
+  for (RecomputeMixture& one : mixtures) {
+    one.seconds += beside;
+  }
+  return mixtures;
+}
+
+std::optional<PlannedCandidate> first_that_fits(const std::vector<RecomputeMixture>& mixtures, int64_t layers,
+                                                const PlanWith& plan_with,
+                                                std::optional<double> faster_than) {
   int64_t most_kept = std::numeric_limits<int64_t>::max();
   int plans = 0;
-  std::vector<Found> mixtures = mixtures_for(problem);
-  for (const Found& one : mixtures) {
+  for (const RecomputeMixture& one : mixtures) {
+    if (faster_than && one.seconds > *faster_than * (1 + kReckonedSecondsError)) {
+      return std::nullopt;
+    }
     if (one.kept_bytes > most_kept) {
       continue;
     }
-    PlannedCandidate candidate = problem.plan_with(one.policies);
+    PlannedCandidate candidate = plan_with(one.policies);
     if (candidate.fits()) {
       return candidate;
     }
     int64_t excess = candidate.plan.peak_bytes - *candidate.limit_bytes;
     most_kept = one.kept_bytes - (++plans < kMostPlans ? 0 : excess);
   }
-  if (mixtures.empty()) {
-    return std::nullopt;
-  }
-  PlannedCandidate smallest = smallest_recompute(problem.layers, problem.plan_with);
+  PlannedCandidate smallest = smallest_recompute(layers, plan_with);
   return smallest.fits() ? std::optional(std::move(smallest)) : std::nullopt;
 }
 

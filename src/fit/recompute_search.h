@@ -39,15 +39,28 @@ using PlanWith = std::function<PlannedCandidate(const std::vector<Recompute>&)>;
 PlannedCandidate smallest_recompute(int64_t layers, const PlanWith& plan_with);
 
 struct RecomputeProblem {
-  int64_t layers = 0;
   const std::vector<Recompute>& policies;  // as worthwhile_policies gives them
-  PlanWith plan_with;
   ProfileWith profile_with;
   int64_t room_bytes = 0;  // for what does not persist
 };
 
-// The fastest mixture that fits, of a run that does not fit with everything kept. The first layers recompute
-// most, as what they keep lives longest. Nothing if none fits.
-std::optional<PlannedCandidate> least_recompute(const RecomputeProblem& problem);
+// False if no mixture of the policies can fit.
+bool may_have_room(const RecomputeProblem& problem);
+
+// Policies by layer. The first layers recompute most, as what they keep lives longest.
+struct RecomputeMixture {
+  std::vector<Recompute> policies;
+  int64_t kept_bytes = 0;
+  double seconds = 0;  // of a step
+};
+
+// All that are not both slower and larger than another, fastest first, as they are reckoned from a step that
+// takes `kept_seconds` with everything kept.
+std::vector<RecomputeMixture> mixtures_that_might_fit(const RecomputeProblem& problem, double kept_seconds);
+
+// The fastest that fits as it is planned. Nothing if none does, or none that does takes less than
+// `faster_than` seconds.
+std::optional<PlannedCandidate> first_that_fits(const std::vector<RecomputeMixture>& mixtures, int64_t layers,
+                                                const PlanWith& plan_with, std::optional<double> faster_than);
 
 }  // namespace snug

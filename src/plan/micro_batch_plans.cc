@@ -12,13 +12,14 @@
 namespace snug {
 
 MicroBatchPlans::MicroBatchPlans(const Recipe& recipe, const ModelSpec& spec, const Device& device,
-                                 const LimitsOf& limits)
-    : spec_(spec), device_(device), limits_(limits) {
+                                 const LimitsOf& limits, const DeviceRates& rates)
+    : spec_(spec), device_(device), limits_(limits), rates_(rates), first_recipe_(recipe) {
   Plan plan = plan_for_peak(recipe, spec, device, limits);
   load_.context_bytes = plan.context_bytes;
   load_.limit_bytes = plan.limit_bytes;
   for (PhasePlan& phase : plan.phases) {
     if (phase.name() == kTrainPhase) {
+      first_.train = std::move(phase);
       continue;
     }
     other_bytes_ = std::max(other_bytes_, phase.device().peak_bytes);
@@ -28,10 +29,26 @@ MicroBatchPlans::MicroBatchPlans(const Recipe& recipe, const ModelSpec& spec, co
       update_ = std::move(phase);
     }
   }
+  first_.step = plan.step;
+  complete(first_);
 }
 
-MicroBatchPlan MicroBatchPlans::with(const Recipe& recipe, const DeviceRates& rates) {
-  RunLimits batches = limits_ ? limits_(recipe) : recipe_limits(recipe, spec_);
+RunLimits MicroBatchPlans::batches_of(const Recipe& recipe) const {
+  return limits_ ? limits_(recipe) : recipe_limits(recipe, spec_);
+}
+
+void MicroBatchPlans::complete(MicroBatchPlan& plan) const {
+  plan.peak_bytes = std::max(other_bytes_, plan.train.device().peak_bytes) + load_.context_bytes;
+  plan.seconds = step_seconds(plan.train.program, update_.program, plan.step, rates_);
+}
+
+MicroBatchPlan MicroBatchPlans::with(const Recipe& recipe) {
+  const MemorySection& asked = recipe.memory;
+  const MemorySection& known = first_recipe_.memory;
+  if (asked.recompute == known.recompute && asked.micro_batch_tokens == known.micro_batch_tokens) {
+    return first_;
+  }
+  RunLimits batches = batches_of(recipe);
   if (built_.ops.empty() || built_limits_ != batches.train) {
     built_ = build_micro_batch(recipe, spec_, batches.train);
     built_limits_ = batches.train;
@@ -41,8 +58,7 @@ MicroBatchPlan MicroBatchPlans::with(const Recipe& recipe, const DeviceRates& ra
   programs.front() = finish_micro_batch(built_, recipe, spec_);
   plan.train = std::move(plan_phases(load_, std::move(programs), device_).front());
   plan.step = batches.step;
-  plan.peak_bytes = std::max(other_bytes_, plan.train.device().peak_bytes) + load_.context_bytes;
-  plan.seconds = step_seconds(plan.train.program, update_.program, plan.step, rates);
+  complete(plan);
   return plan;
 }
 

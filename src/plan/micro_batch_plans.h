@@ -21,12 +21,15 @@ struct MicroBatchPlan {
 
 class MicroBatchPlans {
  public:
-  // All must outlive it.
-  MicroBatchPlans(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits);
+  // All but the recipe and the rates must outlive it.
+  MicroBatchPlans(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits,
+                  const DeviceRates& rates);
 
   // Of a recipe that differs from that one in memory.recompute and memory.micro_batch_tokens alone: train,
   // steps and peak are those of plan_training(recipe).
-  MicroBatchPlan with(const Recipe& recipe, const DeviceRates& rates);
+  MicroBatchPlan with(const Recipe& recipe);
+
+  RunLimits batches_of(const Recipe& recipe) const;
 
   // What the limit leaves for what does not persist.
   int64_t room_bytes() const;
@@ -34,12 +37,17 @@ class MicroBatchPlans {
   bool has_room() const { return !load_.limit_bytes || room_bytes() > 0; }
 
  private:
+  void complete(MicroBatchPlan& plan) const;  // peak and seconds, where train and step are there
+
   const ModelSpec& spec_;
   const Device& device_;
   const LimitsOf& limits_;
+  DeviceRates rates_;
   Plan load_;  // that phase alone: it has all that persists
   PhasePlan update_;
   int64_t other_bytes_ = 0;  // the peak of all phases but train
+  Recipe first_recipe_;      // that it was made with
+  MicroBatchPlan first_;
   // Of the last plan: what policies of recomputation have in common.
   BatchLimits built_limits_;
   Program built_;

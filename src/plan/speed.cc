@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "backend/op_seconds.h"
 #include "compile/phases.h"
@@ -15,23 +16,23 @@ namespace {
 // More operations a byte than this, and the matrix units set the pace.
 constexpr double kProductIntensity = 8;
 
-void add_phase(SpeedEstimate& estimate, const Program& program, double times, const DeviceRates& rates) {
+// `sizes` has the program's buffers, at the sizes that count.
+void add_phase(SpeedEstimate& estimate, const Program& program, const Program& sizes, double times,
+               const DeviceRates& rates) {
   for (const Op& op : program.ops) {
-    OpCost cost = cost_of(program, op);
+    OpCost cost = cost_of(sizes, op);
     estimate.seconds += times * seconds_of(cost, rates);
     bool is_product = cost.flops > kProductIntensity * cost.bytes;
     estimate.ceiling_seconds += is_product ? times * cost.flops / (cost.rate * rates.ceiling_flops) : 0;
   }
 }
 
-// The program for batches of this size, which may be smaller than what is planned.
-Program sized(Program program, double tokens, double source_tokens, double sequences) {
+// The buffers alone, for batches of this size, which may be smaller than what is planned.
+Program sized(const Program& program, double tokens, double source_tokens, double sequences) {
+  Extents most;
+  most.fill(std::numeric_limits<int64_t>::max());
   auto set = [&](Extent extent, double size) {
-    for (Buffer& buffer : program.buffers) {
-      for (Dim& dim : buffer.dims) {
-        dim.max = dim.extent == extent ? std::min(dim.max, static_cast<int64_t>(std::ceil(size))) : dim.max;
-      }
-    }
+    most[static_cast<size_t>(extent)] = static_cast<int64_t>(std::ceil(size));
   };
   set(Extent::tokens, tokens);
   set(Extent::source_tokens, source_tokens);
@@ -39,7 +40,13 @@ Program sized(Program program, double tokens, double source_tokens, double seque
     set(Extent::sequences, sequences);
     set(Extent::offsets, std::ceil(sequences) + 1);
   }
-  return program;
+  Program sizes{.name = program.name, .buffers = program.buffers, .ops = {}};
+  for (Buffer& buffer : sizes.buffers) {
+    for (Dim& dim : buffer.dims) {
+      dim.max = std::min(dim.max, most[static_cast<size_t>(dim.extent)]);
+    }
+  }
+  return sizes;
 }
 
 double planned_tokens(const Program& program, const char* name) {
@@ -59,8 +66,9 @@ SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates) {
   double tokens = planned_tokens(train, kIds);
   double source_tokens = planned_tokens(train, kSourceIds);
   estimate.tokens = times * (tokens + source_tokens);
-  add_phase(estimate, sized(train, tokens, source_tokens, plan.step.sequences / times), times, rates);
-  add_phase(estimate, plan.phase(kUpdatePhase).program, 1, rates);
+  add_phase(estimate, train, sized(train, tokens, source_tokens, plan.step.sequences / times), times, rates);
+  const Program& update = plan.phase(kUpdatePhase).program;
+  add_phase(estimate, update, update, 1, rates);
   return estimate;
 }
 
@@ -70,7 +78,7 @@ double op_seconds(const Program& program, const Op& op, const DeviceRates& rates
 
 double program_seconds(const Program& program, const DeviceRates& rates) {
   SpeedEstimate estimate;
-  add_phase(estimate, program, 1, rates);
+  add_phase(estimate, program, program, 1, rates);
   return estimate.seconds;
 }
 
@@ -78,16 +86,16 @@ double expected_micro_batches(const StepCut& step) {
   return step.expected.value_or(static_cast<double>(step.most));
 }
 
-Program at_expected_size(Program program, const StepCut& step) {
+Program buffers_at_expected_size(const Program& program, const StepCut& step) {
   double times = expected_micro_batches(step);
-  return sized(std::move(program), step.tokens / times, step.source_tokens / times, step.sequences / times);
+  return sized(program, step.tokens / times, step.source_tokens / times, step.sequences / times);
 }
 
 double step_seconds(const Program& train, const Program& update, const StepCut& step,
                     const DeviceRates& rates) {
   SpeedEstimate estimate;
-  add_phase(estimate, at_expected_size(train, step), expected_micro_batches(step), rates);
-  add_phase(estimate, update, 1, rates);
+  add_phase(estimate, train, buffers_at_expected_size(train, step), expected_micro_batches(step), rates);
+  add_phase(estimate, update, update, 1, rates);
   return estimate.seconds;
 }
 

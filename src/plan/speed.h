@@ -23,9 +23,10 @@ double op_seconds(const Program& program, const Op& op, const DeviceRates& rates
 // At the planned sizes.
 double program_seconds(const Program& program, const DeviceRates& rates);
 
-// How many micro-batches a step is expected to have, and their program, which may be smaller than planned.
+// How many micro-batches a step is expected to have, and their program's buffers without its ops, which may
+// be smaller than planned.
 double expected_micro_batches(const StepCut& step);
-Program at_expected_size(Program program, const StepCut& step);
+Program buffers_at_expected_size(const Program& program, const StepCut& step);
 
 // What a step takes, with as many micro-batches as are expected and its tokens spread over them: to choose
 // between plans of one experiment.

@@ -27,7 +27,12 @@ Recipe evaluated_recipe() {
 void expect_equal_to_plans(const Recipe& first, const Device& device) {
   ModelSpec spec = small_llama();
   LimitsOf limits;
-  MicroBatchPlans plans(first, spec, device, limits);
+  MicroBatchPlans plans(first, spec, device, limits, kRates);
+  Plan of_first = plan_training(first, spec, device);
+  MicroBatchPlan again = plans.with(first);
+  EXPECT_EQ(again.peak_bytes, of_first.peak_bytes());
+  EXPECT_EQ(again.train.offsets, of_first.phase(kTrainPhase).offsets);
+  EXPECT_DOUBLE_EQ(again.seconds, step_seconds(of_first, kRates));
   int64_t longest = first.data.max_length;
   for (int64_t tokens : {longest, 2 * longest, 4 * longest}) {
     for (Recompute policy : {Recompute::none, Recompute::selective, Recompute::full}) {
@@ -35,7 +40,7 @@ void expect_equal_to_plans(const Recipe& first, const Device& device) {
       recipe.memory.micro_batch_tokens = tokens;
       recipe.memory.recompute = {policy};
       Plan whole = plan_training(recipe, spec, device);
-      MicroBatchPlan one = plans.with(recipe, kRates);
+      MicroBatchPlan one = plans.with(recipe);
       EXPECT_EQ(one.peak_bytes, whole.peak_bytes());
       EXPECT_EQ(one.train.offsets, whole.phase(kTrainPhase).offsets);
       EXPECT_EQ(one.step.most, whole.step.most);
@@ -61,9 +66,9 @@ TEST(MicroBatchPlans, KnowWhereNothingHelps) {
   ModelSpec spec = small_llama();
   NullBackend device;
   LimitsOf limits;
-  EXPECT_FALSE(MicroBatchPlans(recipe, spec, device, limits).has_room());
+  EXPECT_FALSE(MicroBatchPlans(recipe, spec, device, limits, kRates).has_room());
   recipe.memory.limit_bytes = int64_t{1} << 30;
-  EXPECT_TRUE(MicroBatchPlans(recipe, spec, device, limits).has_room());
+  EXPECT_TRUE(MicroBatchPlans(recipe, spec, device, limits, kRates).has_room());
 }
 
 }  // namespace
