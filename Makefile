@@ -56,15 +56,12 @@ test-cores:  ## the numeric tests with the matrix kernels of other processors
 	@$(call build,release) --target test_backend test_exec test_train
 	@./tools/test_cores.sh build/release
 
-# What threads do is in these: the pool, the kernels on it, tokenizing, preparing the next step, and writing
-# checkpoints beside training.
 # ThreadSanitizer's memory layout does not go with much randomisation of addresses, hence setarch.
 test-threads:  ## the tests of threaded code under ThreadSanitizer
-	@$(setup) build test
+	@$(setup) build test fuzz
 	@$(call configure,threads)
-	@$(call build,threads) --target test_base test_backend test_data test_train
-	@setarch $(shell uname -m) -R $(call ctest,threads) -R '^(base|backend|data)$$'
-	@setarch $(shell uname -m) -R build/threads/test_train --gtest_filter='BesideTraining.*'
+	@$(call build,threads) --target test_threads
+	@setarch $(shell uname -m) -R $(call ctest,threads) -LE slow -R '^threads_'
 
 test-cuda:  ## build the CUDA backend for one architecture and run the card's tests, where there is a card
 	@$(setup) build test

@@ -1,7 +1,7 @@
 # Compiling several files of a target as one: most of a compiler's time goes into the headers that all of them
-# include, and sanitizers make that worse. The build with AddressSanitizer does it (SNUG_JOIN); others compile file by
-# file, which shows a missing include and makes the next build after a change short. (g++ 12 with ThreadSanitizer warns
-# of overflows that are not there when files are joined.)
+# include, and sanitizers make that worse. Their builds do it (SNUG_JOIN); others compile file by file, which shows a
+# missing include and makes the next build after a change short. (g++ 12 warns of overflows that are not there when
+# files are joined under ThreadSanitizer; clang, which compiles these builds, does not.)
 
 option(SNUG_JOIN "Compile files that share no name of their own as one" OFF)
 set(SNUG_JOINED_FILES 8)  # at most; more make the last ones of a build wait for each other
@@ -11,10 +11,10 @@ function(snug_names_of variable file)
   file(STRINGS "${file}" lines REGEX "^(#define|[A-Za-z]).*[({=;]")
   set(names)
   foreach(line IN LISTS lines)
-    if(line MATCHES "^(#define|using|struct|class|enum class|enum|union) +([A-Za-z0-9_]+)")
-      list(APPEND names "${CMAKE_MATCH_2}")
-    elseif(line MATCHES "^(TEST|INSTANTIATE|namespace|template|extern)")
+    if(line MATCHES "^(TEST|INSTANTIATE|namespace|using namespace|using [a-z:]+::|static_assert|template|extern)")
       continue()
+    elseif(line MATCHES "^(#define|using|struct|class|enum class|enum|union) +([A-Za-z0-9_]+)")
+      list(APPEND names "${CMAKE_MATCH_2}")
     elseif(line MATCHES "([A-Za-z_][A-Za-z0-9_:~]*)(\\[[^]]*\\])? *[({=;]")
       list(APPEND names "${CMAKE_MATCH_1}")
     endif()
@@ -38,7 +38,7 @@ function(snug_join target)
     while(group LESS groups)
       set(free_names ${names})
       list(REMOVE_ITEM free_names ${names_of_${group}} "")
-      if(free_names STREQUAL names AND files_of_${group} LESS SNUG_JOINED_FILES)
+      if("${free_names}" STREQUAL "${names}" AND files_of_${group} LESS SNUG_JOINED_FILES)
         break()
       endif()
       math(EXPR group "${group} + 1")

@@ -75,46 +75,65 @@ endfunction()
 set(SNUG_TESTS_TOO_LONG_FOR_SANITIZERS FitCases.* PlanCases.* PlanForACard.OfTheCatalogue* StagesPlan.HasAColumn*
   Memory.PlannedIsAllocated* Terminal.ALiveLineTellsMore* Counts.* Experiments/Killed.*/qlora_packed_dropout)
 
-# snug_tests(<folder> <library> [<shards>]): the fast suite runs a program as so many processes, side by side.
-# Tests named *Slow* carry the label "slow" and stay out of it.
+# snug_tests(<folder> <library> [<shards>]): one program of the tests in tests/<folder>.
 function(snug_tests folder library)
   if(NOT SNUG_TESTS)
     return()
   endif()
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*.cc")
-  if(NOT tests)
-    return()
-  endif()
-  add_executable(test_${folder} ${tests})
-  snug_join(test_${folder})
-  target_include_directories(test_${folder} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
-  snug_test_paths(test_${folder} "${CMAKE_SOURCE_DIR}")
-  target_link_libraries(test_${folder} PRIVATE ${library} GTest::gtest_main)
-  target_compile_options(test_${folder} PRIVATE -O0)  # building them is what takes long; what they test is optimised
-  snug_common_headers(test_${folder} test <gtest/gtest.h>)
-  set(environment "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1;UBSAN_OPTIONS=print_stacktrace=1")
   set(shards ${ARGN})
   if(NOT shards)
     set(shards 1)
   endif()
+  if(tests)
+    snug_test_program(${folder} ${library} ${shards} ${tests})
+  endif()
+endfunction()
+
+# snug_test_program(<name> <library> <shards> <file>...): the fast suite runs test_<name> as so many processes, side by
+# side. Tests named *Slow* carry the label "slow" and stay out of it.
+function(snug_test_program name library shards)
+  add_executable(test_${name} ${ARGN})
+  snug_join(test_${name})
+  target_include_directories(test_${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+  snug_test_paths(test_${name} "${CMAKE_SOURCE_DIR}")
+  target_link_libraries(test_${name} PRIVATE ${library} GTest::gtest_main)
+  target_compile_options(test_${name} PRIVATE -O0)  # building them is what takes long; what they test is optimised
+  snug_common_headers(test_${name} test <gtest/gtest.h>)
+  set(environment "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1;UBSAN_OPTIONS=print_stacktrace=1")
   set(left_out *Slow*)
   if(SNUG_SANITIZE)
     string(JOIN : left_out ${left_out} ${SNUG_TESTS_TOO_LONG_FOR_SANITIZERS})
   endif()
+  if(SNUG_SANITIZE STREQUAL thread)
+    # They match messages by regcomp and regexec, which Oniguruma has too; ThreadSanitizer takes one of each, and hangs.
+    string(APPEND left_out ":*DeathTest.*")
+  endif()
   # For tests that hang: on a busy machine all of them take many times as long as on a quiet one.
   math(EXPR last "${shards} - 1")
   foreach(shard RANGE ${last})
-    set(name ${folder})
+    set(part ${name})
     if(shards GREATER 1)
       math(EXPR number "${shard} + 1")
-      set(name ${folder}_${number})
+      set(part ${name}_${number})
     endif()
-    add_test(NAME ${name} COMMAND test_${folder} "--gtest_filter=-${left_out}")
-    set_tests_properties(${name} PROPERTIES TIMEOUT 1800 ENVIRONMENT
+    add_test(NAME ${part} COMMAND test_${name} "--gtest_filter=-${left_out}")
+    set_tests_properties(${part} PROPERTIES TIMEOUT 1800 ENVIRONMENT
       "${environment};GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
   endforeach()
-  add_test(NAME ${folder}_slow COMMAND test_${folder} --gtest_filter=*Slow*)
-  set_tests_properties(${folder}_slow PROPERTIES LABELS slow TIMEOUT 3600 ENVIRONMENT "${environment}")
+  add_test(NAME ${name}_slow COMMAND test_${name} --gtest_filter=*Slow*)
+  set_tests_properties(${name}_slow PROPERTIES LABELS slow TIMEOUT 3600 ENVIRONMENT "${environment}")
+endfunction()
+
+# What threads do, for ThreadSanitizer: the pool, the kernels on it, tokenizing, preparing the next step, writing
+# checkpoints beside training, and what runs tell webhooks and web pages. One program, so that nothing else is built.
+function(snug_thread_tests)
+  set(tests)
+  foreach(place IN ITEMS base/* backend/* data/* train/beside_training_test report/webhooks_test watch/*)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${place}.cc")
+    list(APPEND tests ${found})
+  endforeach()
+  snug_test_program(threads snug_watch 2 ${tests})
 endfunction()
 
 # The program itself: src/cli, and the tests that run it.

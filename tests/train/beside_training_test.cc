@@ -64,7 +64,7 @@ class Observer : public RunListener {
   const Hooks& hooks_;
 };
 
-class BesideTraining : public testing::Test {
+class BesideTraining : public ::testing::Test {
  protected:
   void SetUp() override {
     fs::path source = reference_folder("gqa_untied");
