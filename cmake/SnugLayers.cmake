@@ -23,6 +23,11 @@ if(SNUG_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
+# What the harnesses call (snug_fuzzers).
+set(SNUG_FUZZED_LAYERS base io program ops recipe model compile text data)
+# What prints and serves: under sanitizers compiling it takes longer than running it ever does.
+set(SNUG_LAYERS_FOR_PEOPLE explain report watch doctor)
+
 # snug_layer(<folder> DEPENDS <folder or library>...)
 function(snug_layer folder)
   cmake_parse_arguments(LAYER "" "" "DEPENDS" ${ARGN})
@@ -47,11 +52,16 @@ function(snug_layer folder)
         snug_cuda_backend(snug_backend ${links})
       endif()
     else()
-      snug_common_headers(snug_${folder} layer)
-      if(SNUG_FUZZ)
+      set(kind layer)
+      if(SNUG_FUZZ AND folder IN_LIST SNUG_FUZZED_LAYERS)
         # The coverage that guides libFuzzer; only the harnesses get its main().
         target_compile_options(snug_${folder} PRIVATE -fsanitize=fuzzer-no-link)
+        set(kind fuzzed_layer)
+      elseif(SNUG_SANITIZE AND folder IN_LIST SNUG_LAYERS_FOR_PEOPLE)
+        target_compile_options(snug_${folder} PRIVATE -O0)
+        set(kind layer_for_people)
       endif()
+      snug_common_headers(snug_${folder} ${kind})
     endif()
   else()
     add_library(snug_${folder} INTERFACE)
@@ -73,7 +83,9 @@ endfunction()
 # What makes these long is the planning of large models or repeating a run; sanitizers, which make them
 # longer by five times, see all of that code in smaller tests.
 set(SNUG_TESTS_TOO_LONG_FOR_SANITIZERS FitCases.* PlanCases.* PlanForACard.OfTheCatalogue* StagesPlan.HasAColumn*
-  Memory.PlannedIsAllocated* Terminal.ALiveLineTellsMore* Counts.* Experiments/Killed.*/qlora_packed_dropout)
+  Memory.PlannedIsAllocated* Terminal.ALiveLineTellsMore* Counts.* Experiments/Killed.*/qlora_packed_dropout
+  FitRun.IsTheFastestOfTheSameExperiment FitRun.TakesTheSmallestOptIn* Choice.KeepsToTheBudgetToTheByte
+  Choice.IsTheFastestOfAllThatLayersCanKeep)
 
 # snug_tests(<folder> <library> [<shards>]): one program of the tests in tests/<folder>.
 function(snug_tests folder library)
@@ -151,6 +163,9 @@ function(snug_program)
   add_executable(snug ${sources})
   snug_join(snug)
   target_link_libraries(snug PRIVATE snug_doctor snug_watch CLI11::CLI11)
+  if(SNUG_SANITIZE)
+    target_compile_options(snug PRIVATE -O0)  # as SNUG_LAYERS_FOR_PEOPLE
+  endif()
   # Libraries beside the program come first, for it and for what they need themselves: that is what a bundle
   # (tools/bundle.sh) lives by.
   set_target_properties(snug PROPERTIES BUILD_RPATH "$ORIGIN/lib")
