@@ -92,14 +92,19 @@ bool is_strangers(const fs::path& folder) {
 }
 
 void add_runs(const fs::path& folder, int depth, FoundRuns& found) {
-  if (holds_run(folder)) {
+  std::error_code error;
+  fs::file_status manifest = fs::status(folder / kManifest, error);
+  if (manifest.type() == fs::file_type::none) {  // it may be there: who may only list names cannot tell
+    found.closed.push_back({.folder = folder, .reason = error.message()});
+    return;
+  }
+  if (fs::is_regular_file(manifest)) {
     if (!is_strangers(folder)) {
       found.folders.push_back(folder);
     }
     return;
   }
   std::vector<fs::path> inner;
-  std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::error_code unreadable;
     if (at->is_directory(unreadable) && !at->path().filename().string().starts_with('.')) {

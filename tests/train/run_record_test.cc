@@ -38,12 +38,15 @@ class AsNobody {
 
 TEST(FindRuns, FolderIntoWhichNobodyMayLookIsNamed) {
   TemporaryFolder folder;
-  for (const char* name : {"a", "closed", "z/inner"}) {
+  for (const char* name : {"a", "closed", "listed", "z/inner"}) {
     fs::create_directories(folder / name);
   }
-  std::ofstream(folder / "z/inner/manifest.json") << R"({"made_by": "snug"})";
+  for (const char* name : {"listed", "z/inner"}) {
+    std::ofstream(folder / name / "manifest.json") << R"({"made_by": "snug"})";
+  }
   fs::permissions(folder.path(), fs::perms::all);
   fs::permissions(folder / "closed", fs::perms::none);
+  fs::permissions(folder / "listed", fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
   FoundRuns found;
   bool is_tried = false;
   {
@@ -51,14 +54,18 @@ TEST(FindRuns, FolderIntoWhichNobodyMayLookIsNamed) {
     is_tried = nobody.holds();
     found = find_runs(folder.path());
   }
-  fs::permissions(folder / "closed", fs::perms::all);
+  for (const char* name : {"closed", "listed"}) {
+    fs::permissions(folder / name, fs::perms::all);
+  }
   if (!is_tried) {
     GTEST_SKIP() << "this user may look everywhere and cannot be another one";
   }
   EXPECT_EQ(found.folders, std::vector<fs::path>{folder / "z/inner"});
-  ASSERT_EQ(found.closed.size(), 1U);
-  EXPECT_EQ(found.closed[0].folder, folder / "closed");
-  EXPECT_NE(found.closed[0].reason.find("denied"), std::string::npos) << found.closed[0].reason;
+  ASSERT_EQ(found.closed.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(found.closed[i].folder, folder / (i == 0 ? "closed" : "listed"));
+    EXPECT_NE(found.closed[i].reason.find("denied"), std::string::npos) << found.closed[i].reason;
+  }
 }
 
 class Metrics : public testing::Test {
