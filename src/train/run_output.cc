@@ -42,8 +42,9 @@ std::vector<PlannedFile> card_files() {
 }
 
 RunFiles planned_files(const Plan& plan, const TrainInputs& inputs) {
+  std::string plan_text = plan_file(plan);
   std::vector<PlannedFile> files = {{kRecipeFile, kSmallFileBytes},
-                                    {kPlanFile, std::ssize(plan_file(plan))},
+                                    {kPlanFile, std::ssize(plan_text)},
                                     {kMetricsFile, kSmallFileBytes},
                                     {kLogFile, kSmallFileBytes}};
   for (const std::vector<PlannedFile>& more : {result_files(plan, inputs), card_files()}) {
@@ -67,7 +68,10 @@ RunFiles planned_files(const Plan& plan, const TrainInputs& inputs) {
     add_folder(kMergedFolder, merged);
   }
   files.push_back({kSummaryFile, kSmallFileBytes});
-  return {std::move(files), checkpoint_files(plan, inputs), checkpoints_on_disk(inputs.recipe.training)};
+  return {.files = std::move(files),
+          .checkpoint = checkpoint_files(plan, inputs),
+          .checkpoints = checkpoints_on_disk(inputs.recipe.training),
+          .plan = std::move(plan_text)};
 }
 
 void RunOutput::begin(const Plan& plan, const Device& device, int64_t total_steps, RunEvents& events) {
@@ -84,7 +88,7 @@ void RunOutput::begin(const Plan& plan, const Device& device, int64_t total_step
   }
   folder_.begin(planned.files, planned.checkpoint, planned.checkpoints);
   write_file_atomically(folder_.file(kRecipeFile), recipe_to_yaml(inputs_.recipe));
-  write_file_atomically(folder_.file(kPlanFile), plan_file(plan));
+  write_file_atomically(folder_.file(kPlanFile), planned.plan);
   std::string earlier_rows = inputs_.resume ? inputs_.resume->metrics : "";
   metrics_.emplace(folder_.file(kMetricsFile), earlier_rows, events);
   events.listen(*metrics_);

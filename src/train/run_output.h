@@ -25,6 +25,7 @@ struct RunFiles {
   std::vector<PlannedFile> files;
   std::vector<PlannedFile> checkpoint;  // of one
   int64_t checkpoints = 0;              // at most at a time
+  std::string plan;                     // what plan.json holds: its size is known by writing it
 };
 // README.md and its picture.
 std::vector<PlannedFile> card_files();
