@@ -47,6 +47,10 @@ function(snug_cuda_backend target)
   add_library(snug_cuda OBJECT ${sources})
   target_link_libraries(snug_cuda PRIVATE snug_options ${ARGN} CUDA::cudart_static CUDA::cublasLt)
   snug_cuda_targets(snug_cuda)
+  # Rates that were measured are those of these kernels, by the costs of the op table.
+  list(JOIN SNUG_CUDA_ARCHITECTURES " " architectures)
+  snug_source_hash(snug_cuda backend/cuda/kernels_version.h kKernelsVersion
+    VERSIONS "cuda ${CUDAToolkit_VERSION} for ${architectures}" FOLDERS ops backend)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:snug_cuda>)
   target_link_libraries(${target} PUBLIC $<LINK_ONLY:CUDA::cudart_static> $<LINK_ONLY:CUDA::cublasLt> ${CMAKE_DL_LIBS})
 endfunction()

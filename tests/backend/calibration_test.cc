@@ -182,7 +182,7 @@ class Calibrate : public testing::Test {
                .multiprocessors = 132,
                .memory_bytes_hz = 4'800'000'000'000,
                .driver = "570.86.15",
-               .program = "0.9.0"};
+               .kernels = "a hash"};
   std::string obstacle_;
   ProbeSeconds seconds_ = seconds_at(some_rates(), DType::bf16);
   bool fails_ = false;
@@ -212,7 +212,7 @@ TEST_F(Calibrate, AnythingThatTheFiguresDependOnMeasuresAnew) {
     EXPECT_EQ(measured_, known + 1);
   };
   expect_anew([](CardKey& key) { key.driver = "580.1"; });
-  expect_anew([](CardKey& key) { key.program = "1.0.0"; });
+  expect_anew([](CardKey& key) { key.kernels = "another"; });
   expect_anew([](CardKey& key) { key.multiprocessors = 66; });
   expect_anew([](CardKey& key) { key.memory_bytes_hz /= 2; });
   expect_anew([](CardKey& key) { key.uuid[0] = 'f'; });

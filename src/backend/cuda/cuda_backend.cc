@@ -12,6 +12,7 @@
 #include "backend/cuda/card.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/kernels_version.h"
 #include "backend/cuda/measure.h"
 #include "backend/cuda/quantise.h"
 #include "backend/cuda_plan/card_health.h"
@@ -19,7 +20,6 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/version.h"
 
 namespace snug {
 namespace {
@@ -162,7 +162,7 @@ const cuda::Calibration& CudaBackend::calibration() const {
                       .multiprocessors = static_cast<int64_t>(shape_.multiprocessors),
                       .memory_bytes_hz = static_cast<int64_t>(shape_.memory_bytes_hz),
                       .driver = identity().driver,
-                      .program = std::string(program_version())};
+                      .kernels = kKernelsVersion};
     calibration_ =
         cuda::calibrate({.key = std::move(key),
                          .shape = shape_,

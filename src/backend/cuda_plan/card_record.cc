@@ -29,7 +29,7 @@ Json key_json(const CardKey& key) {
           {"multiprocessors", key.multiprocessors},
           {"memory_bytes_hz", key.memory_bytes_hz},
           {"driver", key.driver},
-          {"snug", key.program}};
+          {"kernels", key.kernels}};
 }
 
 fs::path path_of(const fs::path& folder, const CardKey& key) {

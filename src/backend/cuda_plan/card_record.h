@@ -12,7 +12,7 @@
 
 namespace snug::cuda {
 
-// All that the figures depend on: another driver or another snug measures anew.
+// All that the figures depend on: another driver or other kernels measure anew.
 struct CardKey {
   std::string uuid;  // 32 hexadecimal digits
   std::string name;
@@ -20,7 +20,7 @@ struct CardKey {
   int64_t multiprocessors = 0;
   int64_t memory_bytes_hz = 0;
   std::string driver;
-  std::string program;  // snug's version
+  std::string kernels;  // backend/cuda/kernels_version.h
 };
 
 // What the kernels of the probes reached, as it was measured.

@@ -3,7 +3,7 @@
 
 namespace snug {
 
-// A hash of the sources that have a part in it, made when they are compiled (cmake/SnugEncoding.cmake).
+// A hash of the sources that have a part in it, made when they are compiled (cmake/SnugSourceHash.cmake).
 extern const char* const kEncodingVersion;
 
 }  // namespace snug

@@ -90,7 +90,7 @@ TEST_F(CacheFolder, IsListedAndCleared) {
   EXPECT_TRUE(list_caches(folder_ / "none").empty());
 }
 
-// The script that names the way in which rows become tokens, run by itself over other sources.
+// The script that hashes the sources by which rows become tokens, run by itself over others.
 class EncodingVersion : public ::testing::Test {
  protected:
   std::string version_of(const std::string& source, const std::string& versions = "library 1") const {
@@ -99,7 +99,8 @@ class EncodingVersion : public ::testing::Test {
     fs::path output = folder_ / "version.cc";
     std::string command = "cmake '-DOUTPUT=" + output.string() +
                           "' '-DSOURCES=" + (folder_ / "a.cc").string() + ";" + (folder_ / "b.cc").string() +
-                          "' '-DVERSIONS=" + versions + "' -P " SNUG_SOURCE_DIR "/cmake/SnugEncoding.cmake";
+                          "' -DHEADER=a.h -DCONSTANT=kVersion '-DVERSIONS=" + versions +
+                          "' -P " SNUG_SOURCE_DIR "/cmake/SnugSourceHash.cmake";
     EXPECT_EQ(std::system(command.c_str()), 0);
     return read_raw(output);
   }
