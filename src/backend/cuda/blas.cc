@@ -55,7 +55,8 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
         "describing a product");
 }
 
-// 0: sums of 8-bit numbers, which the units keep to few bits, are added up in fp32 now and then.
+// 0: sums of 8-bit numbers, which the units keep to few bits, are added up in fp32 now and then. What that
+// costs, and saves in errors: docs/decisions/0037-fp8.md.
 constexpr int8_t kFastFloat8Sums = 0;
 
 constexpr int kCandidates = 8;  // cuBLASLt's guesses, its best one first
