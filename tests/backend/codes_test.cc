@@ -20,7 +20,7 @@ const std::vector<Format> kFormats = {
     kNf4, kNf4Double, kFp4, Format(Coding::fp4, 64, true), kInt8,
 };
 
-class Codes : public ::testing::Test {
+class Codes : public testing::Test {
  protected:
   std::vector<float> floats(const std::string& name) const {
     const SourceTensor& tensor = files_.find(name);

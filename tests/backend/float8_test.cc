@@ -19,7 +19,7 @@
 namespace snug {
 namespace {
 
-class Float8Casts : public ::testing::Test {
+class Float8Casts : public testing::Test {
  protected:
   template <typename T>
   std::vector<T> read(const std::string& name, DType dtype) const {

@@ -8,7 +8,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class CacheCommand : public ::testing::Test {
+class CacheCommand : public testing::Test {
  protected:
   CacheCommand() {
     write_file_atomically(folder_.path() / "rows.jsonl", "{\"text\": \"Once upon a time\"}\n");

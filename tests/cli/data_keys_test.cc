@@ -9,7 +9,7 @@ namespace {
 
 const std::string kRecipe = source_path("recipes/ship_log.yml");
 
-class DataKeys : public ::testing::Test {
+class DataKeys : public testing::Test {
  protected:
   // A few steps of the demo's recipe, with its tokens in the test's own folder.
   Json train(const std::vector<std::string>& settings, int64_t steps = 3) const {

@@ -10,7 +10,7 @@ namespace {
 
 const std::string kModel = source_path("models/tiny-story");
 
-class DataCommand : public ::testing::Test {
+class DataCommand : public testing::Test {
  protected:
   // A recipe for the embedded model over these rows.
   std::string recipe_for(const std::string& rows, const std::string& data_keys = "  max_length: 512\n") {

@@ -10,10 +10,7 @@
 namespace snug {
 namespace {
 
-using testing::PseudoTerminal;
-using testing::Screen;
-
-class Terminal : public ::testing::Test {
+class Terminal : public testing::Test {
  protected:
   // The bytes that snug wrote to a terminal; it is started where the recipes are found.
   static std::string run_on_terminal(size_t columns, const std::vector<std::string>& arguments,

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSecret = "/hooks/T0P-5ECRET";
 
-class WebhookRun : public ::testing::Test {
+class WebhookRun : public testing::Test {
  protected:
   ~WebhookRun() override { unsetenv("SNUG_TEST_HOOK"); }
 

@@ -20,11 +20,11 @@
 #include "data/tokens/store.h"
 #include "text/tokenizer/tiny_tokenizer.h"
 
-namespace snug::testing {
+namespace snug {
 
 using Ids = std::vector<int32_t>;
 
-class DataTest : public ::testing::Test {
+class DataTest : public testing::Test {
  protected:
   DataTest() { recipe_.data.max_length = 100; }
 
@@ -135,4 +135,4 @@ inline std::vector<int64_t> realistic_lengths(int64_t count, int64_t typical, in
   return lengths;
 }
 
-}  // namespace snug::testing
+}  // namespace snug

@@ -11,12 +11,10 @@
 namespace snug {
 namespace {
 
-using testing::error_text;
-using testing::TinyTokenizer;
 using Ids = std::vector<int32_t>;
 constexpr int32_t kNo = -100;
 
-class DatasetTest : public ::testing::Test {
+class DatasetTest : public testing::Test {
  protected:
   DatasetTest() {
     recipe_.data.cache_dir = (folder_ / "cache").string();
@@ -31,7 +29,7 @@ class DatasetTest : public ::testing::Test {
   }
   Dataset load(const std::string& name, const std::string& content, DataFormat format = DataFormat::automatic,
                int64_t max_length = 100) {
-    testing::write_raw(folder_ / name, content);
+    write_raw(folder_ / name, content);
     recipe_.data.format = format;
     recipe_.data.max_length = max_length;
     return load_file(folder_ / name);
@@ -88,9 +86,9 @@ TEST_F(DatasetTest, LongPromptsCarryNoTargets) {
 }
 
 TEST_F(DatasetTest, BosIsPutBeforeWhereTheTokenizerAddsIt) {
-  TinyTokenizer with_bos(testing::tiny_tokenizer_json(),
+  TinyTokenizer with_bos(tiny_tokenizer_json(),
                          {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"add_bos_token", true}});
-  testing::write_raw(folder_ / "d.jsonl", "{\"prompt\": \"\", \"completion\": \"ab\"}\n");
+  write_raw(folder_ / "d.jsonl", "{\"prompt\": \"\", \"completion\": \"ab\"}\n");
   tokenizer_folder_ = with_bos.folder().path();
   Dataset dataset = load_file(folder_ / "d.jsonl");
   EXPECT_EQ(ids(dataset, 0), (Ids{20, 5, 21}));
@@ -134,9 +132,9 @@ TEST_F(DatasetTest, DropsWhatTeachesNothing) {
   EXPECT_EQ(targets(dataset, 1), (Ids{kNo, kNo, 2, kNo}));
   EXPECT_SAYS(describe(dataset), "1 rows left out");
   EXPECT_SAYS(describe(dataset), "1 dropped");
-  TinyTokenizer without_eos(testing::tiny_tokenizer_json(), Json::object());
+  TinyTokenizer without_eos(tiny_tokenizer_json(), Json::object());
   tokenizer_folder_ = without_eos.folder().path();
-  testing::write_raw(folder_ / "e.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a c\"}\n");
+  write_raw(folder_ / "e.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a c\"}\n");
   recipe_.data.max_length = 100;
   dataset = load_file(folder_ / "e.jsonl");
   EXPECT_EQ(dataset.size(), 1) << "one token alone has nothing before it";
@@ -171,7 +169,7 @@ TEST_F(DatasetTest, SaysWhatIsWrongWithAFile) {
 }
 
 TEST_F(DatasetTest, BadRowsAreSkippedAndCountedIfTheRecipeSaysSo) {
-  testing::write_raw(folder_ / "d.jsonl", "{\"text\": \"a c\"}\n{\"text\": 1}\n{\"text\": \"ab c\"}\n{");
+  write_raw(folder_ / "d.jsonl", "{\"text\": \"a c\"}\n{\"text\": 1}\n{\"text\": \"ab c\"}\n{");
   recipe_.data.on_bad_row = OnBadRow::skip;
   Dataset dataset = load_file(folder_ / "d.jsonl");
   EXPECT_EQ(dataset.size(), 2);
@@ -181,8 +179,8 @@ TEST_F(DatasetTest, BadRowsAreSkippedAndCountedIfTheRecipeSaysSo) {
 }
 
 TEST_F(DatasetTest, LongRowsAreCutOnEitherSideDroppedOrSplit) {
-  testing::write_raw(folder_ / "d.jsonl",
-                     "{\"text\": \"abcdabcd\"}\n{\"text\": \"abc\"}\n");  // 6 8 6 8 21; 6 21
+  write_raw(folder_ / "d.jsonl",
+            "{\"text\": \"abcdabcd\"}\n{\"text\": \"abc\"}\n");  // 6 8 6 8 21; 6 21
   auto load_with = [&](Truncation truncation, TruncationSide side) {
     recipe_.data.truncation = truncation;
     recipe_.data.truncation_side = side;
@@ -203,14 +201,12 @@ TEST_F(DatasetTest, LongRowsAreCutOnEitherSideDroppedOrSplit) {
 
 // The template writes [role: content] turns; an answer and its end are learned.
 TEST_F(DatasetTest, ConversationsLearnTheAnswers) {
-  testing::write_raw(
-      folder_ / "turns.jinja",
-      "{% for m in messages %}{{ 'a' if m.role == 'user' else 'b' }}{{ m.content }}{% endfor %}"
-      "{% if add_generation_prompt %}b{% endif %}");
-  testing::write_raw(
-      folder_ / "d.jsonl",
-      R"({"messages": [{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"},)"
-      R"( {"role": "user", "content": "dd"}, {"role": "assistant", "content": "c"}]})");
+  write_raw(folder_ / "turns.jinja",
+            "{% for m in messages %}{{ 'a' if m.role == 'user' else 'b' }}{{ m.content }}{% endfor %}"
+            "{% if add_generation_prompt %}b{% endif %}");
+  write_raw(folder_ / "d.jsonl",
+            R"({"messages": [{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"},)"
+            R"( {"role": "user", "content": "dd"}, {"role": "assistant", "content": "c"}]})");
   auto learned = [&](TrainOn train_on) {
     recipe_.data.train_on = train_on;
     recipe_.data.chat_template = (folder_ / "turns.jinja").string();

@@ -8,7 +8,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
 constexpr int32_t kNo = -100;
 
 class RunDataTest : public DataTest {

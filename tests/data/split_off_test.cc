@@ -8,8 +8,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
-
 // Rows of 2 to 13 tokens, seen through a limit of 4: up to 4 examples a row.
 Dataset split_rows(int64_t rows, int32_t parts = 1) {
   std::vector<int64_t> lengths;

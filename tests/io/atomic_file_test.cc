@@ -17,10 +17,6 @@
 namespace snug {
 namespace {
 
-using testing::error_text;
-using testing::read_raw;
-using testing::write_raw;
-
 TEST(AtomicFile, AppearsOnCommitWithAllItsBytes) {
   TemporaryFolder folder;
   std::string expected(300000, 'a');

@@ -11,8 +11,6 @@
 namespace snug {
 namespace {
 
-using testing::error_text;
-
 struct Raw {
   DType dtype = DType::u8;
   std::vector<int64_t> shape;
@@ -30,7 +28,7 @@ RawTensors tensors_of(const std::string& name) {
   TensorSource files = open_safetensors(SNUG_SOURCE_DIR "/tests/goldens/bitsandbytes/" + name);
   for (const std::string& tensor : files.names()) {
     const SourceTensor& source = files.find(tensor);
-    tensors[tensor] = {source.dtype(), source.shape(), testing::stored_text(source)};
+    tensors[tensor] = {source.dtype(), source.shape(), stored_text(source)};
   }
   return tensors;
 }
@@ -53,7 +51,7 @@ std::string refusal(const RawTensors& tensors) {
   return error_text(ErrorKind::bad_input, [&] { open_again(tensors); });
 }
 
-class Bitsandbytes : public ::testing::Test {
+class Bitsandbytes : public testing::Test {
  protected:
   // The state with one text in place of another, of the same weight.
   std::string with_state(const std::string& from, const std::string& to) const {

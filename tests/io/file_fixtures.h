@@ -16,7 +16,7 @@
 #include "io/tensor_source.h"
 #include "support/temporary_folder.h"
 
-namespace snug::testing {
+namespace snug {
 
 inline void write_raw(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
@@ -58,4 +58,4 @@ inline std::string error_text(ErrorKind kind, const std::function<void()>& actio
 #define EXPECT_SAYS(text, part) \
   EXPECT_NE((text).find(part), std::string::npos) << "\"" << (part) << "\" is not in: " << (text)
 
-}  // namespace snug::testing
+}  // namespace snug

@@ -18,7 +18,7 @@ std::string row(int step, double time) {
   return Json({{"step", step}, {"time", time}}).dump() + "\n";
 }
 
-class Rows : public ::testing::Test {  // snug has a namespace testing too
+class Rows : public testing::Test {
  protected:
   RowNews news() {
     RowNews found = read_new_rows(file_, last_.offset, last_.mark);

@@ -9,9 +9,6 @@
 namespace snug {
 namespace {
 
-using testing::error_text;
-using testing::write_raw;
-
 std::string refusal(const std::string& text) {
   return error_text(ErrorKind::bad_input, [&] { parse_json(text, "a.json"); });
 }

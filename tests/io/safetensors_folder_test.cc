@@ -13,11 +13,6 @@
 namespace snug {
 namespace {
 
-using testing::error_text;
-using testing::safetensors_bytes;
-using testing::stored_text;
-using testing::write_raw;
-
 // A file with one tensor of bytes.
 std::string one_tensor(const std::string& name, const std::string& data) {
   std::string size = std::to_string(data.size());

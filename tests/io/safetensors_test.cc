@@ -12,12 +12,6 @@
 namespace snug {
 namespace {
 
-using testing::error_text;
-using testing::read_raw;
-using testing::safetensors_bytes;
-using testing::stored_text;
-using testing::write_raw;
-
 SafetensorsHeader parse(const std::string& bytes) {
   return parse_safetensors_header(std::as_bytes(std::span(bytes)), static_cast<int64_t>(bytes.size()),
                                   "m.st");

@@ -7,7 +7,7 @@ namespace snug {
 namespace {
 
 // Quiet, so that nothing of it is printed.
-class Progress : public ::testing::Test {
+class Progress : public testing::Test {
  protected:
   void step(double loss, double seconds, int64_t tokens = 1000) {
     StepMetrics metrics;

@@ -15,9 +15,6 @@
 namespace snug {
 namespace {
 
-using testing::PseudoTerminal;
-using testing::Screen;
-
 TEST(LiveLine, TheLeastImportantPartsGiveWay) {
   std::vector<LinePart> parts = {{"██████████", 3}, {"12/400", 0}, {"loss 1.2345", 1}, {"lr 1.00e-04", 4}};
   EXPECT_EQ(join_parts(parts, 200), "  ██████████  12/400  loss 1.2345  lr 1.00e-04");
@@ -27,7 +24,7 @@ TEST(LiveLine, TheLeastImportantPartsGiveWay) {
   EXPECT_EQ(join_parts(parts, 6), "  12/…") << "never wider";
 }
 
-class Terminals : public ::testing::Test {
+class Terminals : public testing::Test {
  protected:
   Terminals() {
     setenv("TERM", "xterm", 1);

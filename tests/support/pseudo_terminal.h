@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace snug::testing {
+namespace snug {
 
 class PseudoTerminal {
  public:
@@ -62,4 +62,4 @@ class PseudoTerminal {
   int slave_ = -1;
 };
 
-}  // namespace snug::testing
+}  // namespace snug

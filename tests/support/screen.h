@@ -10,7 +10,7 @@
 
 #include "base/utf8.h"
 
-namespace snug::testing {
+namespace snug {
 
 class Screen {
  public:
@@ -131,4 +131,4 @@ class Screen {
   bool understood_everything_ = true;
 };
 
-}  // namespace snug::testing
+}  // namespace snug

@@ -9,8 +9,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
-
 Dataset dataset_of(const std::vector<int64_t>& lengths, const std::vector<int64_t>& source_lengths = {}) {
   Dataset dataset;
   dataset.add(table_of_lengths(lengths, source_lengths), {.max_length_tokens = 1 << 20});

@@ -10,8 +10,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
-
 void add_part(Dataset& dataset, int64_t count, double weight) {
   dataset.add(table_of_lengths(std::vector<int64_t>(static_cast<size_t>(count), 3)), {.max_length_tokens = 8},
               weight);
@@ -90,7 +88,7 @@ TEST(Weights, AFileWithExamplesAlwaysGivesOne) {
   EXPECT_EQ(make_epoch(dataset, {}, 0).size(), 1);
 }
 
-class Groups : public ::testing::Test {
+class Groups : public testing::Test {
  protected:
   Groups() { dataset_.add(table_of_lengths(lengths_), {.max_length_tokens = 4096}); }
 

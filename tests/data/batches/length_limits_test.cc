@@ -7,7 +7,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
 constexpr int32_t kNo = -100;
 constexpr int32_t kEnd = 21;
 constexpr int32_t kStart = 20;

@@ -10,8 +10,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
-
 BatchLimits largest_of(const Dataset& dataset, const BatchOptions& options, int64_t epochs) {
   BatchLimits most;
   for (int64_t epoch = 0; epoch < epochs; ++epoch) {

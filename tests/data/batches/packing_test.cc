@@ -6,8 +6,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
-
 constexpr int64_t kNoLimit = int64_t{1} << 30;
 
 Dataset dataset_of(const std::vector<int64_t>& lengths, const std::vector<int64_t>& source_lengths = {}) {
@@ -187,7 +185,7 @@ TEST(Packing, AStepIsTheSameHoweverItIsSplit) {
   }
 }
 
-class PackedSequence : public ::testing::Test {
+class PackedSequence : public testing::Test {
  protected:
   PackedSequence() {
     options_.effective_batch = 3;

@@ -6,9 +6,7 @@
 namespace snug {
 namespace {
 
-using namespace testing;
-
-class Prefetch : public ::testing::Test {
+class Prefetch : public testing::Test {
  protected:
   Prefetch() {
     dataset_.add(table_of_lengths(realistic_lengths(101, 20, 64, 1)), {.max_length_tokens = 64});

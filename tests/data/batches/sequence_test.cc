@@ -13,7 +13,6 @@ namespace snug {
 namespace {
 
 using Ids = std::vector<int32_t>;
-using testing::error_text;
 
 // Example i has i % 5 + 2 tokens, all of them i; its last id is learned, and every id where i is odd.
 Dataset numbered_dataset(int32_t count) {

@@ -5,8 +5,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
-
 constexpr int32_t kEnd = 21;  // </s> of the tiny tokenizer
 
 class RowEncoderTest : public DataTest {
@@ -68,7 +66,7 @@ TEST_F(RowEncoderTest, WhatIsNoTextIsRefusedByName) {
 
 // OpenAI writes the arguments of a call as JSON text, transformers as an object, and templates want one or
 // the other: the text holds them once, however the row has them.
-class ToolCallStyle : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+class ToolCallStyle : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(ToolCallStyle, ArgumentsAreWrittenOnce) {
   ChatTemplate chat("{% for m in messages %}{{ m.content }}{% for t in m.tool_calls or [] %}" +
@@ -87,14 +85,14 @@ TEST_P(ToolCallStyle, ArgumentsAreWrittenOnce) {
 
 INSTANTIATE_TEST_SUITE_P(
     Templates, ToolCallStyle,
-    ::testing::Values(std::pair{"{{ t.function.arguments | tojson }}", "?{\"city\":\"Paris\"}"},
-                      std::pair{"{{ '<' + t.function.arguments + '>' }}", "?<{\"city\":\"Paris\"}>"},
-                      std::pair{"{{ t.function.arguments }}", "?{\"city\":\"Paris\"}"},
-                      std::pair{"{% for k, v in t.function.arguments | items %}{{ k }}={{ v }}{% endfor %}",
-                                "?city=Paris"},
-                      std::pair{"{{ t.function.arguments if t.function.arguments is string else "
-                                "t.function.arguments | tojson }}",
-                                "?{\"city\":\"Paris\"}"}));
+    testing::Values(std::pair{"{{ t.function.arguments | tojson }}", "?{\"city\":\"Paris\"}"},
+                    std::pair{"{{ '<' + t.function.arguments + '>' }}", "?<{\"city\":\"Paris\"}>"},
+                    std::pair{"{{ t.function.arguments }}", "?{\"city\":\"Paris\"}"},
+                    std::pair{"{% for k, v in t.function.arguments | items %}{{ k }}={{ v }}{% endfor %}",
+                              "?city=Paris"},
+                    std::pair{"{{ t.function.arguments if t.function.arguments is string else "
+                              "t.function.arguments | tojson }}",
+                              "?{\"city\":\"Paris\"}"}));
 
 }  // namespace
 }  // namespace snug

@@ -4,8 +4,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
-
 class RowFindingsTest : public DataTest {
  protected:
   // Roles are letters: s, u, a, t (a tool). "u:c a:d" are two messages.

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Strings = std::vector<std::string>;
 
-class RowParserTest : public ::testing::Test {
+class RowParserTest : public testing::Test {
  protected:
   RowChunk chunk(const std::string& name, const std::string& text) {
     std::ofstream(folder_ / name, std::ios::binary) << text;

@@ -7,7 +7,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
 using std::string_literals::operator""s;
 
 class BinaryFile : public DataTest {

@@ -81,7 +81,7 @@ std::string error_of(const std::function<void()>& action) {
   return "no error";
 }
 
-class SourceTest : public ::testing::Test {
+class SourceTest : public testing::Test {
  protected:
   fs::path file(const std::string& name, const std::string& bytes) {
     write(folder_ / name, bytes);

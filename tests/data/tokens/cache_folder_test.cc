@@ -12,7 +12,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
 namespace fs = std::filesystem;
 
 class CacheFolder : public DataTest {
@@ -91,7 +90,7 @@ TEST_F(CacheFolder, IsListedAndCleared) {
 }
 
 // The script that hashes the sources by which rows become tokens, run by itself over others.
-class EncodingVersion : public ::testing::Test {
+class EncodingVersion : public testing::Test {
  protected:
   std::string version_of(const std::string& source, const std::string& versions = "library 1") const {
     write_raw(folder_ / "a.cc", source);

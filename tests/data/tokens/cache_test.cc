@@ -8,13 +8,11 @@
 namespace snug {
 namespace {
 
-using namespace testing;
-
 // As the file's layout says: the header, then the words.
 constexpr size_t kHeaderBytes = 48;
 constexpr size_t kWordBytes = 4;
 
-class TokenCacheTest : public ::testing::Test {
+class TokenCacheTest : public testing::Test {
  protected:
   TokenCacheTest() {
     TokenCacheWriter writer(path_);

@@ -12,7 +12,6 @@
 namespace snug {
 namespace {
 
-using namespace testing;
 namespace fs = std::filesystem;
 
 class TokenStoreTest : public DataTest {

@@ -41,8 +41,7 @@ TEST(Charsmap, ReplacesByWholeCharacters) {
 // The text behind such a table would end inside a character, and what reads it would read on.
 TEST(Charsmap, RefusesReplacementsThatAreNotWholeCharacters) {
   auto problem = [](const std::string& replacements, uint32_t begin) {
-    return testing::error_text(ErrorKind::bad_input,
-                               [&] { Charsmap(table_of('a', replacements, begin), "file"); });
+    return error_text(ErrorKind::bad_input, [&] { Charsmap(table_of('a', replacements, begin), "file"); });
   };
   EXPECT_EQ(problem(std::string("x\0\xE2\x96\0", 5), 2),
             "file: the replacements are not UTF-8 from byte 2 on. The file is damaged: download it again.");

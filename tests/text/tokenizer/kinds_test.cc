@@ -26,11 +26,11 @@ std::string stream_text(const Tokenizer& tokenizer, const Ids& ids) {
   return text + decoder.finish();
 }
 
-class TokenizerKinds : public ::testing::TestWithParam<const char*> {
+class TokenizerKinds : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     tokenizer_ = load_tokenizer(kGoldens / GetParam());
-    cases_ = Json::parse(testing::read_raw(kGoldens / GetParam() / "cases.json"));
+    cases_ = Json::parse(read_raw(kGoldens / GetParam() / "cases.json"));
     ASSERT_GT(cases_.size(), 40U);
   }
 
@@ -76,10 +76,10 @@ TEST_P(TokenizerKinds, ServeManyThreadsAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TokenizerKinds,
-                         ::testing::Values("gpt2", "qwen2", "llama3", "deepseek", "digits", "llama2",
-                                           "mistral", "metaspace_always", "metaspace_never", "behaviors",
-                                           "whitespace", "unigram", "unigram_bytes", "sentencepiece_bpe",
-                                           "sentencepiece_unigram"),
+                         testing::Values("gpt2", "qwen2", "llama3", "deepseek", "digits", "llama2", "mistral",
+                                         "metaspace_always", "metaspace_never", "behaviors", "whitespace",
+                                         "unigram", "unigram_bytes", "sentencepiece_bpe",
+                                         "sentencepiece_unigram"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 TEST(TokenizerContinuation, PutsNothingBeforeTheText) {

@@ -34,8 +34,7 @@ void expect_case(const Json& pattern, const Json& reference, const std::string& 
   std::string what = pattern.dump() + " on " + Json(text).dump();
   Json replace = {{"type", "Replace"}, {"pattern", pattern}, {"content", "·"}};
   if (reference.contains("fails")) {
-    EXPECT_SAYS(testing::error_text(ErrorKind::bad_input,
-                                    [&] { Normalizer::from_json(replace, "file").apply(text); }),
+    EXPECT_SAYS(error_text(ErrorKind::bad_input, [&] { Normalizer::from_json(replace, "file").apply(text); }),
                 "the regular expression");
     return;
   }
@@ -47,7 +46,7 @@ void expect_case(const Json& pattern, const Json& reference, const std::string& 
 }
 
 TEST(Regex, DoesWhatTheReferenceImplementationDoes) {
-  Json references = Json::parse(testing::read_raw(kGoldens / "regex.json"));
+  Json references = Json::parse(read_raw(kGoldens / "regex.json"));
   const Json& texts = references["texts"];
   size_t refused = 0;
   for (const Json& expression : references["expressions"]) {
@@ -56,9 +55,9 @@ TEST(Regex, DoesWhatTheReferenceImplementationDoes) {
     pattern.erase("cases");
     if (cases.empty()) {
       ++refused;
-      EXPECT_SAYS(testing::error_text(ErrorKind::bad_input,
-                                      [&] { Regex(pattern["Regex"].get<std::string>(), "file: key"); }),
-                  "file: key: cannot compile the regular expression '");
+      EXPECT_SAYS(
+          error_text(ErrorKind::bad_input, [&] { Regex(pattern["Regex"].get<std::string>(), "file: key"); }),
+          "file: key: cannot compile the regular expression '");
     }
     for (size_t i = 0; i < cases.size(); ++i) {
       expect_case(pattern, cases[i], texts[i].get<std::string>());
@@ -89,7 +88,7 @@ TEST(Regex, KnowsTheCharactersOfUnicode16) {
 
 std::string problem(const std::string& pattern, const std::string& text) {
   Regex regex(pattern, "file");
-  return testing::error_text(ErrorKind::bad_input, [&] { regex.split(text, [](std::string_view, bool) {}); });
+  return error_text(ErrorKind::bad_input, [&] { regex.split(text, [](std::string_view, bool) {}); });
 }
 
 TEST(Regex, GivesUpOnExpressionsThatTakeTooLong) {

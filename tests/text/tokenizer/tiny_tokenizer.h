@@ -9,7 +9,7 @@
 #include "io/json.h"
 #include "text/tokenizer/tokenizer.h"
 
-namespace snug::testing {
+namespace snug {
 
 // Ids:  0 a  1 b  2 c  3 space  4 newline  5 ab  6 abc  7 " ab"  8 d  9 0xC3  10 0xA9  11 "é"  12 "'"  13 s
 //      14 "'s"  20 <s>  21 </s>  22 <tool> (not special)
@@ -51,4 +51,4 @@ class TinyTokenizer {
   TemporaryFolder folder_;
 };
 
-}  // namespace snug::testing
+}  // namespace snug

@@ -14,9 +14,6 @@
 namespace snug {
 namespace {
 
-using testing::error_text;
-using testing::tiny_tokenizer_json;
-using testing::TinyTokenizer;
 using Ids = std::vector<int32_t>;
 
 std::string load_error(const Json& json) {
@@ -127,9 +124,9 @@ TEST(Tokenizer, KnowsItsSpecialTokens) {
   EXPECT_TRUE(tokenizer->is_special(20));
   EXPECT_FALSE(tokenizer->is_special(22));
   EXPECT_EQ(tokenizer->encode("a", true), (Ids{0})) << "nothing asks for bos";
-  testing::write_raw(tiny.folder() / "generation_config.json", R"({"eos_token_id": [21, 22]})");
+  write_raw(tiny.folder() / "generation_config.json", R"({"eos_token_id": [21, 22]})");
   EXPECT_EQ(tiny.load()->stop_ids(), (Ids{21, 22}));
-  testing::write_raw(tiny.folder() / "generation_config.json", R"({"eos_token_id": 99})");
+  write_raw(tiny.folder() / "generation_config.json", R"({"eos_token_id": 99})");
   EXPECT_SAYS(error_text(ErrorKind::bad_input, [&] { tiny.load(); }), "special token id 99");
 }
 
@@ -153,7 +150,7 @@ TEST(Tokenizer, AddsBosByConfigOrTemplate) {
 TEST(Tokenizer, TakesIdsFromConfigWhenTheTokenizerIsSilent) {
   TinyTokenizer tiny(tiny_tokenizer_json(), Json::object());
   EXPECT_EQ(tiny.load()->eos_id(), std::nullopt);
-  testing::write_raw(tiny.folder() / "config.json", R"({"bos_token_id": 20, "eos_token_id": [22, 21]})");
+  write_raw(tiny.folder() / "config.json", R"({"bos_token_id": 20, "eos_token_id": [22, 21]})");
   EXPECT_EQ(tiny.load()->bos_id(), 20);
   EXPECT_EQ(tiny.load()->eos_id(), 22);
 }
@@ -214,11 +211,11 @@ TEST(Tokenizer, RefusesDamagedFiles) {
   EXPECT_SAYS(load_error(json), "cannot compile the regular expression '(a'");
 
   TinyTokenizer tiny;
-  testing::write_raw(tiny.folder() / "tokenizer.json", "{\n\"model\": {");
+  write_raw(tiny.folder() / "tokenizer.json", "{\n\"model\": {");
   EXPECT_SAYS(error_text(ErrorKind::bad_input, [&] { tiny.load(); }), "tokenizer.json:2:");
   std::filesystem::remove(tiny.folder() / "tokenizer.json");
   EXPECT_SAYS(error_text(ErrorKind::bad_input, [&] { tiny.load(); }), "tokenizer.json: no such file");
-  testing::write_raw(tiny.folder() / "tokenizer.model", std::string("\x0A\x7F", 2));
+  write_raw(tiny.folder() / "tokenizer.model", std::string("\x0A\x7F", 2));
   EXPECT_SAYS(error_text(ErrorKind::bad_input, [&] { tiny.load(); }), "a field of 127 bytes, but 0 are left");
 }
 

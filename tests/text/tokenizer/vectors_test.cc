@@ -33,7 +33,7 @@ std::string stream_text(const Tokenizer& tokenizer, const Ids& ids) {
 // Made by Hugging Face's tokenizers library.
 TEST(TokenizerVectors, EmbeddedModel) {
   auto tokenizer = load_tokenizer(kSource / "models" / "tiny-story");
-  Json cases = Json::parse(testing::read_raw(kSource / "tests/goldens/references/tiny_story_tokens.json"));
+  Json cases = Json::parse(read_raw(kSource / "tests/goldens/references/tiny_story_tokens.json"));
   ASSERT_GT(cases.size(), 20U);
   for (const Json& c : cases) {
     std::string text = c["text"].get<std::string>();
@@ -73,8 +73,8 @@ struct Vector {
 
 std::vector<Vector> read_vectors(const std::string& name) {
   std::vector<std::string> texts =
-      split_by(testing::read_raw(kShared / "vectors" / (name + ".inp")), "\n__ggml_vocab_test__\n");
-  std::vector<std::string> lines = split_by(testing::read_raw(kShared / "vectors" / (name + ".out")), "\n");
+      split_by(read_raw(kShared / "vectors" / (name + ".inp")), "\n__ggml_vocab_test__\n");
+  std::vector<std::string> lines = split_by(read_raw(kShared / "vectors" / (name + ".out")), "\n");
   EXPECT_EQ(texts.size(), lines.size());
   EXPECT_GT(texts.size(), 40U);
   std::vector<Vector> vectors;
@@ -127,7 +127,7 @@ TEST(TokenizerVectors, MistralAndT5) {
   if (!mistral || !t5) {
     GTEST_SKIP() << "no ../shared/data/tokenizers/mistral-v0.3 and t5";
   }
-  Json cases = Json::parse(testing::read_raw(kSource / "tests/goldens/references/shared_tokenizers.json"));
+  Json cases = Json::parse(read_raw(kSource / "tests/goldens/references/shared_tokenizers.json"));
   ASSERT_GT(cases.size(), 10U);
   auto bare = load_tokenizer(kShared / "tokenizers" / "t5" / "spiece.model");
   for (const Json& c : cases) {
