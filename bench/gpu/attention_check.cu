@@ -324,6 +324,7 @@ void run_timing(const std::string& only, const std::string& ways) {
       {"qwen2.5-7b 1x8192", 28, 4, 128, {8192}},
       {"qwen2.5-7b 1x2048", 28, 4, 128, {2048}},
       {"qwen2.5-7b 1x512", 28, 4, 128, {512}},
+      {"qwen2.5-7b 2x2048", 28, 4, 128, {2048, 2048}},
       {"qwen2.5-7b 4x1024", 28, 4, 128, {1024, 1024, 1024, 1024}},
       {"qwen2.5-7b 1x16384", 28, 4, 128, {16384}},
       {"qwen2.5-7b 1x32768", 28, 4, 128, {32768}},
@@ -338,14 +339,15 @@ void run_timing(const std::string& only, const std::string& ways) {
       {"gemma-like d256 2x2048", 16, 8, 256, {2048, 2048}},
   };
   for (const Problem& problem : problems) {
-    for (const char* way : {"portable", "hopper"}) {
+    for (const char* way : {"portable", "consumer", "hopper"}) {
       if (std::string(problem.name).find(only) == std::string::npos ||
           ways.find(way[0]) == std::string::npos) {
         continue;
       }
       Setting setting(problem, AttentionNumber::bf16, 0);
       AttentionParameters p = setting.parameters;
-      p.without_hopper = way[0] == 'p';
+      p.without_hopper = way[0] != 'h';
+      p.shared_limit_bytes = way[0] == 'c' ? kConsumerLimit : 0;
       double flops = 0;
       for (size_t s = 0; s < problem.queries.size(); ++s) {
         flops += 4.0 * problem.queries[s] * problem.key_counts()[s] * problem.heads * problem.head_dim *
@@ -368,7 +370,7 @@ int main(int count, char** arguments) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::string mode = count > 1 ? arguments[1] : "check";
   if (mode == "time") {
-    snug::cuda::run_timing(count > 2 ? arguments[2] : "", count > 3 ? arguments[3] : "ph");
+    snug::cuda::run_timing(count > 2 ? arguments[2] : "", count > 3 ? arguments[3] : "pch");
     return 0;
   }
   return snug::cuda::run_checks(mode);

@@ -79,13 +79,13 @@ AttentionWorkspace attention_workspace(const AttentionParameters& p) {
     return at;
   };
   place(p.queries * p.heads * 2 * int64_t{sizeof(float)});
-  int64_t key_tiles = tile_slots(p.keys, p.sequences, kGradientKeys);
+  int64_t key_tiles = tile_slots(p.keys, p.sequences, kSmallestGradientTile);
   if (p.buckets > 0) {
     int64_t tiles = std::max(tile_slots(p.queries, p.sequences, kSmallestQueryTile), key_tiles);
     workspace.bias_at = place(tiles * p.heads * p.buckets * 4);
   }
   if (p.number != AttentionNumber::f32 && p.head_dim <= 128 && p.dropout == 0) {
-    int64_t query_tiles = tile_slots(p.queries, p.sequences, gradient_queries(p.head_dim));
+    int64_t query_tiles = tile_slots(p.queries, p.sequences, kSmallestGradientTile);
     workspace.turns_at = place(query_tiles * p.heads * 4);
     workspace.key_tiles_at = place(key_tiles * 8);
     int64_t rows = tile_slots(p.queries, p.sequences, kGradientSumRows) * kGradientSumRows;

@@ -89,15 +89,13 @@ constexpr int64_t tile_slots(int64_t total_rows, int64_t sequences, int64_t rows
   return total_rows / rows + sequences;
 }
 
-// Tiles of the gradient in one pass (backend/cuda/attention/hopper_gradient.cu). Its sums of dq are kept by
-// slots of 8 queries, so that the many short sequences of a pack waste little.
-inline constexpr int kGradientKeys = 128;
+// The smallest tiles of keys and of queries in the gradient in one pass (one_pass_gradient.cu and
+// hopper_gradient.cu in backend/cuda/attention), which bound their number on every card. Its sums of dq are
+// kept by slots of 8 queries, so that the many short sequences of a pack waste little.
+inline constexpr int kSmallestGradientTile = 64;
 inline constexpr int kGradientSumRows = 8;
 constexpr int gradient_head_dim(int head_dim) {
   return head_dim <= 64 ? 64 : 128;
-}
-constexpr int gradient_queries(int head_dim) {
-  return head_dim <= 64 ? 128 : 64;
 }
 
 // Where the parts of the backward pass's scratch memory begin, in bytes. First two floats a query and head.

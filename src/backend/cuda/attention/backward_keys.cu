@@ -102,7 +102,7 @@ __device__ inline void run(const KeyWalk<T, Shape>& walk, unsigned char* shared)
     multiply_rows<T, Shape::kKeys, Shape::kHeadDim, 1, kBlocks>(weights, k_tile, row, q_tile);
     ScoreBlock block{work.first + row, walk.first(step) + work.shift, work.keys};
     float factor = finish_scores<true, true, 1, kBlocks>(a, weights, block, bias);
-    make_weights_of_columns<kBlocks>(weights, rows, factor);
+    make_weights_of_columns(weights, rows, factor);
     [[maybe_unused]] uint32_t kept = 0;
     if constexpr (Shape::kDropout) {
       kept = WeightMask(a).kept_of_columns<kBlocks>(work.query_row + walk.first(step), walk.head(step),
@@ -122,7 +122,7 @@ __device__ inline void run(const KeyWalk<T, Shape>& walk, unsigned char* shared)
       if constexpr (Shape::kDropout) {
         WeightMask(a).apply(dweights[0], kept, dweights[0]);
       }
-      make_dscores_of_columns<kBlocks>(dweights, weights, rows);
+      make_dscores_of_columns(dweights, weights, rows);
       add_weighted_rows<T, 1, kBlocks, kWidth>(dk, dweights, q_tile);
     }
     __syncthreads();

@@ -87,14 +87,6 @@ __device__ inline void wait_written() {
 __device__ inline void fence_copy_engine() {
   asm volatile("fence.proxy.async;\n" ::: "memory");
 }
-__device__ inline int read_turn(const int32_t* turn) {
-  int value;
-  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];\n" : "=r"(value) : "l"(turn) : "memory");
-  return value;
-}
-__device__ inline void pass_turn(int32_t* turn, int value) {
-  asm volatile("st.release.gpu.global.s32 [%0], %1;\n" ::"l"(turn), "r"(value) : "memory");
-}
 
 #endif  // SNUG_HOPPER
 

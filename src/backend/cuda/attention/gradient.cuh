@@ -48,29 +48,28 @@ __device__ inline void make_dscores_of_rows(Sums<1, kBlocks>& weights, const Sum
 }
 
 // p^T in place of the scores.
-template <int kBlocks>
-__device__ inline void make_weights_of_columns(Sums<1, kBlocks>& scores, const float2* rows, float factor) {
+template <int kRowTiles, int kBlocks>
+__device__ inline void make_weights_of_columns(float (&scores)[kRowTiles][kBlocks][4], const float2* rows,
+                                               float factor) {
   int column = 2 * static_cast<int>(threadIdx.x & 3);
 #pragma unroll
-  for (int n = 0; n < kBlocks; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      scores[0][n][e] = power_of_two(fmaf(scores[0][n][e], factor, -rows[8 * n + column + (e & 1)].x));
-    }
+  for (int i = 0; i < kRowTiles * kBlocks * 4; ++i) {
+    float& score = scores[i / 4 % kRowTiles][i / (4 * kRowTiles)][i % 4];
+    score = power_of_two(fmaf(score, factor, -rows[8 * (i / (4 * kRowTiles)) + column + (i & 1)].x));
   }
 }
 
 // dscores^T in place of dweights^T.
-template <int kBlocks>
-__device__ inline void make_dscores_of_columns(Sums<1, kBlocks>& dweights, const Sums<1, kBlocks>& weights,
+template <int kRowTiles, int kBlocks>
+__device__ inline void make_dscores_of_columns(float (&dweights)[kRowTiles][kBlocks][4],
+                                               const float (&weights)[kRowTiles][kBlocks][4],
                                                const float2* rows) {
   int column = 2 * static_cast<int>(threadIdx.x & 3);
 #pragma unroll
-  for (int n = 0; n < kBlocks; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      dweights[0][n][e] = weights[0][n][e] * (dweights[0][n][e] - rows[8 * n + column + (e & 1)].y);
-    }
+  for (int i = 0; i < kRowTiles * kBlocks * 4; ++i) {
+    int r = i / 4 % kRowTiles;
+    int n = i / (4 * kRowTiles);
+    dweights[r][n][i % 4] = weights[r][n][i % 4] * (dweights[r][n][i % 4] - rows[8 * n + column + (i & 1)].y);
   }
 }
 

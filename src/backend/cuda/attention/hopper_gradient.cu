@@ -195,7 +195,7 @@ struct GradientGroup {
     wait_products<kPending>();
     settle(weights[part]);
     float factor = finish_scores<true, Shape::kBias, 1, kQueryBlocks>(a, weights[part], place_of(part), bias);
-    make_weights_of_columns<kQueryBlocks>(weights[part], rows + part * Shape::kPartQueries, factor);
+    make_weights_of_columns(weights[part], rows + part * Shape::kPartQueries, factor);
     pack_weights<T>(rounded_weights, weights[part]);
     fence_products();
     start_weighted_rows<T>(dv, rounded_weights, queries + Shape::kQueryBytes + part * Shape::kPartBytes);
@@ -204,7 +204,7 @@ struct GradientGroup {
   __device__ void make_dscores(int part) {
     wait_products<kPending>();
     settle(dweights);
-    make_dscores_of_columns<kQueryBlocks>(dweights, weights[part], rows + part * Shape::kPartQueries);
+    make_dscores_of_columns(dweights, weights[part], rows + part * Shape::kPartQueries);
     pack_weights<T>(dscores, dweights);
   }
   // The part of the product from 16 * kFirst to 16 * kLast queries.
@@ -318,7 +318,7 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
                                                           const __grid_constant__ CUtensorMap dout_map) {
 #ifdef SNUG_HOPPER
   extern __shared__ __align__(1024) unsigned char shared[];
-  GradientBlock<Shape> block{a};
+  GradientBlock<Shape> block{{a}};
   if (!find_gradient_work(block)) {
     clear_bias_partial(a, block.work.slot, block.first_head);
     return;
@@ -350,7 +350,7 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
 }
 
 template <typename T, class Shape>
-bool launch(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
+bool launch(AttentionArguments a, cudaStream_t stream, cudaError_t& status) {
   CUtensorMap q_map;
   CUtensorMap dout_map;
   if (!make_map(q_map, a, a.p.q, a.p.q_stride, Shape::kQueries) ||
@@ -364,7 +364,8 @@ bool launch(const AttentionArguments& a, cudaStream_t stream, cudaError_t& statu
   int cluster = (a.group + a.block_heads - 1) / a.block_heads;
   LaunchShape shape{tiles * a.p.kv_heads * cluster, kHopperThreads,
                     Shape::kBytes + bias_table_bytes(a.p) + WorkingBiasGradient::bytes(a.p), 1, cluster};
-  status = make_rows(a, true, stream);
+  set_gradient_tiles(a, Shape::kKeys, Shape::kQueries);
+  status = make_rows(a, stream);
   if (status == cudaSuccess) {
     status = launch_attention(hopper_gradient_kernel<T, Shape>, a, shape, stream, q_map, dout_map);
   }

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/attention/copy_engine.cuh"
 #include "backend/cuda/attention/hopper.cuh"
+#include "backend/cuda/attention/one_pass.cuh"
 
 namespace snug::cuda {
 
@@ -16,8 +17,7 @@ struct HopperGradientShape : RegisterSplit<24, 240> {
   static constexpr bool kBias = kHasBias;
   static constexpr int kGroupKeys = 64;
   static constexpr int kKeys = kGroupKeys * kWorkingGroups;
-  static_assert(kKeys == kGradientKeys);
-  static constexpr int kQueries = gradient_queries(kHeadDim);
+  static constexpr int kQueries = kHeadDim <= 64 ? 128 : 64;
   static constexpr int kStages = 2;
   // Scores are made of so many queries at a time: a part.
   static constexpr int kPartQueries = 64;
@@ -48,25 +48,12 @@ struct HopperGradientShape : RegisterSplit<24, 240> {
 
 #ifdef SNUG_HOPPER
 
-// The walk over the queries: the last tile of all heads, then the one before. So all key tiles of a sequence
-// come to the same queries at the same time after their start, however many queries they have.
 template <class Shape>
-struct GradientBlock {
-  const AttentionArguments& a;
-  Work work;
-  int sequence = 0;
-  int key_tile = 0;
-  int first_head = 0;
-  int heads = 0;
-  int first_tile = 0;
-  int last_tile = 0;
-  int steps = 0;
+struct GradientBlock : GradientWalk<Shape> {
   unsigned char* shared = nullptr;
   uint32_t memory = 0;
   Ring<Shape::kStages> ring;
 
-  __device__ int head(int step) const { return first_head + step % heads; }
-  __device__ int tile(int step) const { return last_tile - step / heads; }
   __device__ uint32_t keys_of(int group) const { return memory + 2 * group * Shape::kGroupBytes; }
   __device__ uint32_t q_tile(int step) const {
     return memory + Shape::kQueriesAt + step % Shape::kStages * 2 * Shape::kQueryBytes;
@@ -95,7 +82,7 @@ struct GradientBlock {
         start_barrier(sums_read(i), 1);
       }
       fence_copy_engine();
-      *reinterpret_cast<Work*>(shared + Shape::kWorkAt) = work;
+      *reinterpret_cast<Work*>(shared + Shape::kWorkAt) = this->work;
     }
   }
 };
@@ -103,33 +90,9 @@ struct GradientBlock {
 // False: there is no such tile.
 template <class Shape>
 __device__ inline bool find_gradient_work(GradientBlock<Shape>& block) {
-  const AttentionArguments& a = block.a;
-  Work& work = block.work;
-  int item = static_cast<int>(blockIdx.x) / cluster_size();
-  work.head = item % a.p.kv_heads;
-  work.slot = item / a.p.kv_heads;
-  int first = cluster_rank() * a.block_heads;
-  block.heads = min(a.block_heads, a.group - first);
-  block.first_head = work.head * a.group + first;
-  int2 tile = a.key_tiles[work.slot];
-  if (tile.x < 0) {
-    return false;
-  }
-  block.sequence = tile.x;
-  block.key_tile = tile.y;
-  work.query_row = a.p.q_offsets[tile.x];
-  work.queries = a.p.q_offsets[tile.x + 1] - work.query_row;
-  work.key_row = a.p.kv_offsets[tile.x];
-  work.keys = a.p.kv_offsets[tile.x + 1] - work.key_row;
-  work.shift = work.keys - work.queries;
-  work.first = tile.y * Shape::kKeys;
-  Range queries = queries_of_keys(a, work, Shape::kKeys);
-  if (queries.first < queries.last) {
-    block.first_tile = queries.first / Shape::kQueries;
-    block.last_tile = (queries.last - 1) / Shape::kQueries;
-    block.steps = (block.last_tile + 1 - block.first_tile) * block.heads;
-  }
-  return true;
+  int first = cluster_rank() * block.a.block_heads;
+  return block.find(static_cast<int>(blockIdx.x) / cluster_size(), first,
+                    min(block.a.block_heads, block.a.group - first));
 }
 
 // Queries, output gradients and rows of a step to shared memory. The rows begin at an even one, as the copy
@@ -205,35 +168,24 @@ __device__ inline void fetch(const GradientBlock<Shape>& block, const CUtensorMa
 // shorter than it takes until the sums have arrived.
 template <class Shape>
 __device__ inline void add_dq(const GradientBlock<Shape>& block, int writer) {
-  constexpr int kSlotFloats = kGradientSumRows * Shape::kHeadDim;
-  const AttentionArguments& a = block.a;
-  int first_slot = block.work.query_row / kGradientSumRows + block.sequence;
-  int first_turn = block.work.query_row / Shape::kQueries + block.sequence;
+  constexpr int kSlotBytes = kGradientSumRows * Shape::kHeadDim * 4;
   for (int step = writer; step < block.steps; step += kWriters) {
-    int tile = block.tile(step);
-    int head = block.head(step);
-    int first = tile * Shape::kQueries;
-    int slots = (min(Shape::kQueries, block.work.queries - first) + kGradientSumRows - 1) / kGradientSumRows;
-    int64_t slot = static_cast<int64_t>(head) * a.sum_slots + first_slot + first / kGradientSumRows;
-    float* to = a.dq_sums + slot * kSlotFloats;
-    int32_t* turn = a.turns + static_cast<int64_t>(head) * a.query_tiles + first_turn + tile;
-    int first_key_tile = max(0, first + block.work.shift + a.lowest) / Shape::kKeys;
-    int mine = block.key_tile - first_key_tile;
+    QuerySums to = block.sums_of(step);
     uint32_t from = block.sums_at(step);
     wait_barrier(block.sums_made(step), step / kWriters & 1);
-    if (mine == 0) {
-      start_write(to, from, slots * kSlotFloats * 4);
+    if (to.mine == 0) {
+      start_write(to.sums, from, to.slots * kSlotBytes);
     } else {
-      while (read_turn(turn) != mine) {
+      while (read_turn(to.turn) != to.mine) {
       }
       fence_copy_engine();
-      start_add(to, from, slots * kSlotFloats * 4);
+      start_add(to.sums, from, to.slots * kSlotBytes);
     }
     wait_read();
     arrive(block.sums_read(step));
     wait_written();
     fence_copy_engine();
-    pass_turn(turn, mine + 1);
+    pass_turn(to.turn, to.mine + 1);
   }
 }
 

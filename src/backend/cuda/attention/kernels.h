@@ -7,6 +7,13 @@
 
 namespace snug::cuda {
 
+struct Card {
+  int shared_limit_bytes = 0;
+  int processors = 0;
+  bool has_bf16 = false;  // tensor cores, in the code that was built
+  cudaError_t status = cudaSuccess;
+};
+
 // Any dtype, head size and alignment, without tensor cores.
 cudaError_t plain_forward(const AttentionArguments& a, cudaStream_t stream);
 cudaError_t plain_backward_queries(const AttentionArguments& a, cudaStream_t stream);
@@ -18,6 +25,9 @@ cudaError_t tensor_core_backward_queries(const AttentionArguments& a, int64_t sh
                                          cudaStream_t stream);
 cudaError_t tensor_core_backward_keys(const AttentionArguments& a, int64_t shared_limit_bytes,
                                       cudaStream_t stream);
+
+// Likewise, both gradients at once; head sizes up to 128, without bias and dropout. False: not for this.
+bool one_pass_backward(AttentionArguments a, const Card& card, cudaStream_t stream, cudaError_t& status);
 
 // Hopper only, head sizes up to 128. False: not for this card or this head; nothing was launched.
 bool hopper_forward(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
@@ -33,9 +43,10 @@ cudaError_t for_half_precision(const AttentionArguments& a, const Launch& launch
   return a.p.number == AttentionNumber::f16 ? with_type(__half{}) : with_type(__nv_bfloat16{});
 }
 
-// What the gradients start from: AttentionArguments::rows; for the gradient in one pass also turns and
-// key_tiles.
-cudaError_t make_rows(const AttentionArguments& a, bool one_pass, cudaStream_t stream);
+// What the gradients start from: AttentionArguments::rows; for the gradient in one pass, whose tiles were
+// set, also turns and key_tiles.
+void set_gradient_tiles(AttentionArguments& a, int keys, int queries);
+cudaError_t make_rows(const AttentionArguments& a, cudaStream_t stream);
 
 // dq = scale * dq_sums, rounded.
 cudaError_t round_query_gradient(const AttentionArguments& a, cudaStream_t stream);

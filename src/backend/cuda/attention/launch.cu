@@ -46,7 +46,6 @@ AttentionArguments make_arguments(const AttentionParameters& p) {
     a.turns = reinterpret_cast<int32_t*>(workspace + parts.turns_at);
     a.key_tiles = reinterpret_cast<int2*>(workspace + parts.key_tiles_at);
     a.dq_sums = reinterpret_cast<float*>(workspace + parts.dq_at);
-    a.query_tiles = static_cast<int>(tile_slots(p.queries, p.sequences, gradient_queries(p.head_dim)));
     a.sum_slots = static_cast<int>(tile_slots(p.queries, p.sequences, kGradientSumRows));
   }
   return a;
@@ -56,12 +55,6 @@ bool is_aligned(const void* pointer, uintptr_t bytes) {
   return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
 }
 
-struct Card {
-  int shared_limit_bytes = 0;
-  bool has_bf16 = false;  // tensor cores, in the code that was built
-  cudaError_t status = cudaSuccess;
-};
-
 Card find_card(const AttentionParameters& p) {
   Card card;
   int device = 0;
@@ -69,6 +62,9 @@ Card find_card(const AttentionParameters& p) {
   if (card.status == cudaSuccess) {
     card.status =
         cudaDeviceGetAttribute(&card.shared_limit_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  }
+  if (card.status == cudaSuccess) {
+    card.status = cudaDeviceGetAttribute(&card.processors, cudaDevAttrMultiProcessorCount, device);
   }
   cudaFuncAttributes attributes{};
   if (card.status == cudaSuccess) {
@@ -128,7 +124,10 @@ cudaError_t attention_backward(const AttentionParameters& p, cudaStream_t stream
   if (tensor_cores && may_use_hopper(p) && hopper_backward(a, stream, status)) {
     return status;
   }
-  status = make_rows(a, false, stream);
+  if (tensor_cores && one_pass_backward(a, card, stream, status)) {
+    return status;
+  }
+  status = make_rows(a, stream);
   if (status == cudaSuccess && p.dq != nullptr) {
     status = tensor_cores ? tensor_core_backward_queries(a, card.shared_limit_bytes, stream)
                           : plain_backward_queries(a, stream);

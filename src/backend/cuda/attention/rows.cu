@@ -50,7 +50,7 @@ __device__ inline void make_row(const AttentionArguments& a, int64_t thread) {
 }
 
 __device__ inline int key_tiles_of(const AttentionArguments& a, int sequence) {
-  return (a.p.kv_offsets[sequence + 1] - a.p.kv_offsets[sequence] + kGradientKeys - 1) / kGradientKeys;
+  return (a.p.kv_offsets[sequence + 1] - a.p.kv_offsets[sequence] + a.tile_keys - 1) / a.tile_keys;
 }
 
 // Puts the key tile of one slot where it belongs in the order of work: the sequences of a batch together, and
@@ -61,11 +61,11 @@ __device__ inline void place_key_tile(const AttentionArguments& a, int slot) {
   int high = static_cast<int>(a.p.sequences);
   while (high - low > 1) {
     int middle = (low + high) / 2;
-    bool before = a.p.kv_offsets[middle] / kGradientKeys + middle <= slot;
+    bool before = a.p.kv_offsets[middle] / a.tile_keys + middle <= slot;
     low = before ? middle : low;
     high = before ? high : middle;
   }
-  int tile = slot - a.p.kv_offsets[low] / kGradientKeys - low;
+  int tile = slot - a.p.kv_offsets[low] / a.tile_keys - low;
   int left = key_tiles_of(a, low) - tile;
   int total = 0;
   int place = 0;
@@ -121,8 +121,8 @@ __global__ void bias_kernel(const __grid_constant__ AttentionArguments a, int64_
   }
 }
 
-// A warp takes a slot of 8 queries of one head: sums [column / 8, lane, 2], as the lanes held them, where
-// lane l has row l / 4 and columns 2 * (l % 4). Queries that no key tile has added to see no keys.
+// A warp takes a slot of 8 queries of one head: sums as the lanes held them, where lane l has row l / 4 and
+// columns 2 * (l % 4) and the next. Queries that no key tile has added to see no keys.
 template <typename T, int kHeadDim>
 __global__ void round_kernel(const __grid_constant__ AttentionArguments a) {
   int64_t warp = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
@@ -135,17 +135,22 @@ __global__ void round_kernel(const __grid_constant__ AttentionArguments a) {
   }
   int row = work.first + lane / 4;
   int sequence = work.slot - work.query_row / kGradientSumRows - work.first / kGradientSumRows;
-  constexpr int kQueries = gradient_queries(kHeadDim);
-  int tile = work.query_row / kQueries + sequence + work.first / kQueries;
+  int tile = work.query_row / a.tile_queries + sequence + work.first / a.tile_queries;
   float factor = a.turns[static_cast<int64_t>(head) * a.query_tiles + tile] == 0 ? 0.0F : a.p.scale;
-  auto* from = reinterpret_cast<const float2*>(a.dq_sums) + warp * (kGradientSumRows * kHeadDim / 2) + lane;
+  const float* from = a.dq_sums + warp * (kGradientSumRows * kHeadDim);
   T* to = row < work.queries ? static_cast<T*>(a.p.dq) + (work.query_row + row) * a.p.dq_stride +
                                    static_cast<int64_t>(head) * a.p.head_dim
                              : nullptr;
   float2 sums[kHeadDim / 8];
 #pragma unroll
   for (int n = 0; n < kHeadDim / 8; ++n) {
-    sums[n] = factor == 0.0F ? make_float2(0, 0) : __ldcs(from + n * 32);
+    if (factor == 0.0F) {
+      sums[n] = make_float2(0, 0);
+    } else if (a.pairs_apart) {
+      sums[n] = make_float2(__ldcs(from + n * 64 + lane), __ldcs(from + n * 64 + 32 + lane));
+    } else {
+      sums[n] = __ldcs(reinterpret_cast<const float2*>(from + n * 64) + lane);
+    }
   }
 #pragma unroll
   for (int n = 0; n < kHeadDim / 8; n += 4) {
@@ -160,8 +165,15 @@ __global__ void round_kernel(const __grid_constant__ AttentionArguments a) {
 
 }  // namespace
 
-cudaError_t make_rows(const AttentionArguments& a, bool one_pass, cudaStream_t stream) {
-  auto slots = static_cast<int>(tile_slots(a.p.keys, a.p.sequences, kGradientKeys));
+void set_gradient_tiles(AttentionArguments& a, int keys, int queries) {
+  a.tile_keys = keys;
+  a.tile_queries = queries;
+  a.query_tiles = static_cast<int>(tile_slots(a.p.queries, a.p.sequences, queries));
+}
+
+cudaError_t make_rows(const AttentionArguments& a, cudaStream_t stream) {
+  bool one_pass = a.tile_keys > 0;
+  auto slots = one_pass ? static_cast<int>(tile_slots(a.p.keys, a.p.sequences, a.tile_keys)) : 0;
   unsigned order = one_pass ? blocks_of(slots) : 0;
   unsigned blocks = order + blocks_of(a.p.queries * a.p.heads * 8);
   if (a.p.number == AttentionNumber::f32) {

@@ -103,29 +103,35 @@ __device__ inline void load_matrices_transposed(uint32_t (&fragment)[4], uint32_
                : "r"(address));
 }
 
-// Rows [row, row + 16), columns [16 * step, 16 * step + 16) as a left operand.
-template <int kRows>
-__device__ inline void load_left(uint32_t (&a)[4], uint32_t tile, int row, int step) {
-  int lane = static_cast<int>(threadIdx.x & 31);
-  load_matrices(a, tile + chunk_offset<kRows>(row + (lane & 15), 2 * step + (lane >> 4)));
-}
+// Where a lane reads a tile's fragments, each of which is 16 rows of two chunks: of the first one, from a row
+// on that is a multiple of 8. Tiles begin at multiples of 1024 bytes, so that other chunks differ by an
+// exclusive or and a constant, which costs one instruction and no register.
+struct Fragments {
+  uint32_t place = 0;
 
-// A right operand [16 deep, 16 wide] of which the tile holds the transpose: its rows [row, row + 16) are the
-// width, its columns [16 * step, ...) the depth. b[0..1] is the first half of the width, b[2..3] the second.
-template <int kRows>
-__device__ inline void load_right_of_rows(uint32_t (&b)[4], uint32_t tile, int row, int step) {
-  int lane = static_cast<int>(threadIdx.x & 31);
-  load_matrices(
-      b, tile + chunk_offset<kRows>(row + (lane & 7) + ((lane >> 4) << 3), 2 * step + ((lane >> 3) & 1)));
-}
+  // As they lie: a left operand, and transposed a right one whose depth is the tile's rows.
+  __device__ static Fragments along_rows(uint32_t tile, int row) {
+    int lane = static_cast<int>(threadIdx.x & 31);
+    return {tile + chunk_offset<0>(lane & 15, lane >> 4) + row * 128};
+  }
+  // With the middle matrices exchanged: a right operand of which the tile holds the transpose, and transposed
+  // a left one likewise.
+  __device__ static Fragments across_rows(uint32_t tile, int row) {
+    int lane = static_cast<int>(threadIdx.x & 31);
+    return {tile + chunk_offset<0>((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1) + row * 128};
+  }
 
-// A right operand as it lies: rows [row, row + 16) are the depth, columns [8 * chunk, 8 * chunk + 16) the
-// width.
-template <int kRows>
-__device__ inline void load_right(uint32_t (&b)[4], uint32_t tile, int row, int chunk) {
-  int lane = static_cast<int>(threadIdx.x & 31);
-  load_matrices_transposed(b, tile + chunk_offset<kRows>(row + (lane & 15), chunk + (lane >> 4)));
-}
+  // `row`: further down; `chunk`: even.
+  template <int kRows>
+  __device__ uint32_t at(int row, int chunk) const {
+    return (place ^ ((chunk & 7) << 4)) + (chunk >> 3) * (kRows * 128) + row * 128;
+  }
+  // From a chunk on: at(row, chunk) is then relative to it, as long as both have no bit in common.
+  template <int kRows>
+  __device__ Fragments from(int chunk) const {
+    return {at<kRows>(0, chunk)};
+  }
+};
 
 // d[16,8] += a[16,16] b[16,8] in fp32. A lane holds d at rows lane / 4 and lane / 4 + 8 (d[0..1], d[2..3]),
 // columns 2 * (lane % 4) and the next.
@@ -200,22 +206,26 @@ __device__ inline void clear(Sums<kRowTiles, kBlocks>& sums) {
   }
 }
 
-// sums = left[row.., kDepth] right[8 * kBlocks, kDepth]^T, both tiles in shared memory; the left one has
-// kLeftRows rows in all.
-template <typename T, int kLeftRows, int kDepth, int kRowTiles, int kBlocks>
-__device__ inline void multiply_rows(Sums<kRowTiles, kBlocks>& sums, uint32_t left, int row, uint32_t right) {
+// sums = left[row.., kDepth] right[right_row.., kDepth]^T, both tiles in shared memory, which have kLeftRows
+// and kRightRows rows in all.
+template <typename T, int kLeftRows, int kDepth, int kRowTiles, int kBlocks, int kRightRows = 8 * kBlocks>
+__device__ inline void multiply_rows(Sums<kRowTiles, kBlocks>& sums, uint32_t left, int row, uint32_t right,
+                                     int right_row = 0) {
   clear<kRowTiles, kBlocks>(sums);
+  Fragments lefts = Fragments::along_rows(left, row);
+  Fragments rights = Fragments::across_rows(right, right_row);
 #pragma unroll
   for (int step = 0; step < kDepth / 16; ++step) {
     uint32_t a[kRowTiles][4];
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
-      load_left<kLeftRows>(a[r], left, row + 16 * r, step);
+      load_matrices(a[r], lefts.at<kLeftRows>(16 * r, 2 * step));
     }
 #pragma unroll
     for (int n = 0; n < kBlocks; n += 2) {
+      // b[0..1] is the first half of 16 columns, b[2..3] the second.
       uint32_t b[4];
-      load_right_of_rows<8 * kBlocks>(b, right, 8 * n, step);
+      load_matrices(b, rights.at<kRightRows>(8 * n, 2 * step));
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
         multiply_add<T>(sums[r][n], a[r], b[0], b[1]);
@@ -225,11 +235,28 @@ __device__ inline void multiply_rows(Sums<kRowTiles, kBlocks>& sums, uint32_t le
   }
 }
 
+// sums += a right[row, row + 16), 16 deep; the right tile has kRows rows.
+template <typename T, int kRows, int kRowTiles, int kBlocks>
+__device__ inline void add_step(Sums<kRowTiles, kBlocks>& sums, const uint32_t (&a)[kRowTiles][4],
+                                const Fragments& right, int row) {
+#pragma unroll
+  for (int n = 0; n < kBlocks; n += 2) {
+    uint32_t b[4];
+    load_matrices_transposed(b, right.at<kRows>(row, n));
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      multiply_add<T>(sums[r][n], a[r], b[0], b[1]);
+      multiply_add<T>(sums[r][n + 1], a[r], b[2], b[3]);
+    }
+  }
+}
+
 // sums[.., 8 * kBlocks] += weights[.., 8 * kDepthBlocks] (rounded to T) * tile[8 * kDepthBlocks, 8 *
 // kBlocks].
 template <typename T, int kRowTiles, int kDepthBlocks, int kBlocks>
 __device__ inline void add_weighted_rows(Sums<kRowTiles, kBlocks>& sums,
                                          const Sums<kRowTiles, kDepthBlocks>& weights, uint32_t tile) {
+  Fragments rights = Fragments::along_rows(tile, 0);
 #pragma unroll
   for (int step = 0; step < kDepthBlocks / 2; ++step) {
     uint32_t a[kRowTiles][4];
@@ -237,16 +264,60 @@ __device__ inline void add_weighted_rows(Sums<kRowTiles, kBlocks>& sums,
     for (int r = 0; r < kRowTiles; ++r) {
       as_left<T, kDepthBlocks>(a[r], weights[r], step);
     }
+    add_step<T, 8 * kDepthBlocks, kRowTiles, kBlocks>(sums, a, rights, 16 * step);
+  }
+}
+
+// sums += left[row.., kDepth] right[kDepth, column..], both tiles in shared memory. `column` is a multiple of
+// the sums' columns.
+template <typename T, int kLeftRows, int kDepth, int kRowTiles, int kBlocks>
+__device__ inline void add_product(float (&sums)[kRowTiles][kBlocks][4], uint32_t left, int row,
+                                   uint32_t right, int column) {
+  Fragments lefts = Fragments::along_rows(left, row);
+  Fragments rights = Fragments::along_rows(right, 0).from<kDepth>(column / 8);
 #pragma unroll
-    for (int n = 0; n < kBlocks; n += 2) {
-      uint32_t b[4];
-      load_right<8 * kDepthBlocks>(b, tile, 16 * step, n);
+  for (int step = 0; step < kDepth / 16; ++step) {
+    uint32_t a[kRowTiles][4];
 #pragma unroll
-      for (int r = 0; r < kRowTiles; ++r) {
-        multiply_add<T>(sums[r][n], a[r], b[0], b[1]);
-        multiply_add<T>(sums[r][n + 1], a[r], b[2], b[3]);
-      }
+    for (int r = 0; r < kRowTiles; ++r) {
+      load_matrices(a[r], lefts.at<kLeftRows>(16 * r, 2 * step));
     }
+    add_step<T, kDepth, kRowTiles, kBlocks>(sums, a, rights, 16 * step);
+  }
+}
+
+// sums += left[kDepth, row..]^T right[kDepth, column..], likewise; `row` is a multiple of the sums' rows.
+template <typename T, int kDepth, int kRowTiles, int kBlocks>
+__device__ inline void add_product_of_columns(float (&sums)[kRowTiles][kBlocks][4], uint32_t left, int row,
+                                              uint32_t right, int column) {
+  Fragments lefts = Fragments::across_rows(left, 0).from<kDepth>(row / 8);
+  Fragments rights = Fragments::along_rows(right, 0).from<kDepth>(column / 8);
+#pragma unroll
+  for (int step = 0; step < kDepth / 16; ++step) {
+    uint32_t a[kRowTiles][4];
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      load_matrices_transposed(a[r], lefts.at<kDepth>(16 * step, 2 * r));
+    }
+    add_step<T, kDepth, kRowTiles, kBlocks>(sums, a, rights, 16 * step);
+  }
+}
+
+// Rounds sums into a tile of kRows rows, from its row and column on; multiples as above.
+template <typename T, int kRows, int kRowTiles, int kBlocks>
+__device__ inline void store_sums(const float (&sums)[kRowTiles][kBlocks][4], uint32_t tile, int row,
+                                  int column) {
+  int lane = static_cast<int>(threadIdx.x & 31);
+  uint32_t at = tile + chunk_offset<kRows>(lane >> 2, 0) + row * 128 + 4 * (lane & 3);
+  Fragments to = Fragments{at}.from<kRows>(column / 8);
+#pragma unroll
+  for (int i = 0; i < 2 * kRowTiles * kBlocks; ++i) {
+    const float(&part)[4] = sums[i / (2 * kBlocks)][i / 2 % kBlocks];
+    uint32_t word = pack<T>(part[2 * (i & 1)], part[2 * (i & 1) + 1]);
+    asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(
+                     to.at<kRows>(8 * (i & 1) + 16 * (i / (2 * kBlocks)), i / 2 % kBlocks)),
+                 "r"(word)
+                 : "memory");
   }
 }
 

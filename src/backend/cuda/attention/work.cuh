@@ -30,13 +30,16 @@ struct AttentionArguments {
   int bias_tiles = 0;
 
   // The gradient in one pass; null: not used.
-  int32_t* turns = nullptr;   // [heads, query_tiles]: key tiles that have added to dq_sums
-  int2* key_tiles = nullptr;  // [tile slots]: sequence and tile, in the order of work; -1: none
+  int32_t* turns = nullptr;   // [heads, query tile slots]: key tiles that have added to dq_sums
+  int2* key_tiles = nullptr;  // [key tile slots]: sequence and tile, in the order of work; -1: none
   float* dq_sums = nullptr;   // [heads, sum_slots, 8 * padded head_dim]
-  int query_tiles = 0;        // slots
-  int sum_slots = 0;          // of kGradientSumRows queries
-  int batch_sequences = 1;    // whose tiles are worked on together
-  int block_heads = 1;        // query heads that one block of a cluster takes
+  int tile_keys = 0;          // of the kernel that is launched
+  int tile_queries = 0;
+  int query_tiles = 0;       // slots
+  int sum_slots = 0;         // of kGradientSumRows queries
+  bool pairs_apart = false;  // a slot is [column / 8, 2, lane], else [column / 8, lane, 2]
+  int batch_sequences = 1;   // whose tiles are worked on together
+  int block_heads = 1;       // query heads that one block of a cluster takes
 
   uint32_t keep_limit = 0;  // a weight is kept if its random word is at least this
   float kept_scale = 1;
