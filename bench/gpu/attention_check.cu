@@ -246,6 +246,10 @@ std::vector<Problem> check_problems() {
 }
 
 std::vector<Variant> variants_of(const std::string& mode) {
+  if (mode == "portable") {
+    return {{"fp16", AttentionNumber::f16},
+            {"bf16 in 99 KB", AttentionNumber::bf16, false, true, kConsumerLimit}};
+  }
   std::vector<Variant> variants;
   if (mode != "hopper") {
     variants.push_back({"fp16", AttentionNumber::f16});
@@ -264,8 +268,8 @@ std::vector<Variant> variants_of(const std::string& mode) {
   return variants;
 }
 
-// `check`: everything. `turing`: what code for sm_75 can do. `hopper`: a third of the problems, for slow
-// tools.
+// `check`: everything. `turing`: what code for sm_75 can do. `hopper` and `portable`: a third of the
+// problems, for slow tools.
 int run_checks(const std::string& mode) {
   std::vector<Variant> variants = variants_of(mode);
   int failed = 0;
@@ -273,7 +277,7 @@ int run_checks(const std::string& mode) {
     double worst = 0;
     int count = 0;
     std::vector<Problem> problems = check_problems();
-    for (size_t i = 0; i < problems.size(); i += mode == "hopper" ? 3 : 1) {
+    for (size_t i = 0; i < problems.size(); i += mode == "hopper" || mode == "portable" ? 3 : 1) {
       const Problem& problem = problems[i];
       Check check(problem, variant);
       failed += check.run() ? 0 : 1;

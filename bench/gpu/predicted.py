@@ -14,6 +14,8 @@ from pathlib import Path
 QWEN = "model=Qwen/Qwen2.5-7B-Instruct"
 MISTRAL = "model=mistralai/Mistral-7B-Instruct-v0.3 batch=4 length=1536 rank=16 quantization=nf4_double"
 T5 = "model=google/flan-t5-xl batch=8 rank=0"
+QWEN3 = "model=Qwen/Qwen3-8B batch=2 length=2048 rank=16 accumulate=4"
+FULL = "rank=0 accumulate=4 states=bf16 gradients=bf16"
 CASES = {
     "A": f"{QWEN} batch=4 length=2048",
     "B": f"{QWEN} batch=4 length=2048 recompute=fit memory=23.6GiB chunk=512",
@@ -27,6 +29,15 @@ CASES = {
     "2": f"{T5} length=256 target=512 accumulate=2 recompute=fit memory=31.3GiB states=bf16",
     "4": "model=deepseek-ai/deepseek-llm-7b-base batch=1 length=2048 rank=8 recompute=fit memory=22.3GiB",
     "short": f"{QWEN} batch=16 length=128 recompute=fit memory=23.6GiB",
+    # The model's constants were never fitted on these.
+    "A47": f"{QWEN} batch=4 length=2048 recompute=fit memory=46.9GiB",
+    "AR": f"{QWEN} batch=4 length=2048 recompute=full",
+    "Q3": QWEN3,
+    "Q3R": f"{QWEN3} recompute=full",
+    "F7": f"{QWEN} batch=4 length=1024 {FULL} chunk=2048",
+    "F15": f"model=Qwen/Qwen2.5-1.5B-Instruct batch=32 length=1024 {FULL} chunk=4096",
+    "F05": f"model=Qwen/Qwen2.5-0.5B-Instruct batch=32 length=1024 {FULL} chunk=8192",
+    "32k": f"{QWEN} batch=1 length=32768 rank=16 recompute=full",
 }
 
 
