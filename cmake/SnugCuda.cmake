@@ -60,6 +60,7 @@ endfunction()
 function(snug_cuda_test name folder library)
   file(GLOB tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*.cc")
   add_executable(${name} ${tests})
+  snug_join(${name})
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   snug_test_paths(${name} ".")
   target_compile_options(${name} PRIVATE -O0)  # as all tests

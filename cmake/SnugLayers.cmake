@@ -85,7 +85,8 @@ endfunction()
 set(SNUG_TESTS_TOO_LONG_FOR_SANITIZERS FitCases.* PlanCases.* PlanForACard.OfTheCatalogue* StagesPlan.HasAColumn*
   Memory.PlannedIsAllocated* Terminal.ALiveLineTellsMore* Counts.* Experiments/Killed.*/qlora_packed_dropout
   FitRun.IsTheFastestOfTheSameExperiment FitRun.TakesTheSmallestOptIn* Choice.KeepsToTheBudgetToTheByte
-  Choice.IsTheFastestOfAllThatLayersCanKeep)
+  Choice.IsTheFastestOfAllThatLayersCanKeep EncoderDecoder.PlannedIsAllocated* Cli.PlanThatDoesNotFit*
+  Explain.WhatItTakesElsewhere Init.ACardIsFittedAndNamed QloraRun.EveryMemoryPolicy*)
 
 # snug_tests(<folder> <library> [<shards>]): one program of the tests in tests/<folder>.
 function(snug_tests folder library)

@@ -11,9 +11,9 @@ function(snug_cxx_options)
 endfunction()
 snug_cxx_options(-Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -fno-math-errno
   -fno-trapping-math -ffp-contract=fast)
-if(NOT SNUG_JOIN)
-  snug_cxx_options(-Wshadow)  # a local name of one file may be a global one of another that is joined with it
-endif()
+# Of files that are joined (SnugJoin.cmake) a local name of one may be a global one of another.
+set(local_shadows "$<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>")
+snug_cxx_options("$<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,${local_shadows},-Wshadow>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # At -O3 g++ 12 sees writes past the end in fmt's inlined code, and overlaps in std::string's, that are
   # not there.
