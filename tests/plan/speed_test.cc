@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "backend/null/null_backend.h"
 #include "compile/phases.h"
 #include "plan/training.h"
@@ -66,6 +68,31 @@ TEST(Speed, IsWhatTakesLongerAndALittleOfTheOther) {
   EXPECT_GT(bytes / 4e12, flops / 800e12);
   EXPECT_NEAR(estimate.seconds, 3 * (bytes / 4e12 + 0.1 * flops / 800e12 + 3e-6), 1e-12);
   EXPECT_NEAR(estimate.ceiling_seconds, 3 * flops / 700e12, 1e-12);
+}
+
+// One sequence through attention with the heads of Qwen2.5-7B, in seconds at an H200's rates.
+double attention_seconds(int64_t tokens) {
+  Program program;
+  auto add = [&](const char* name, DType format, Dims dims) {
+    return program.add_buffer({.name = name, .format = format, .dims = std::move(dims)});
+  };
+  BufferId qkv = add("qkv", DType::bf16, {fixed(tokens), fixed(36 * 128)});
+  BufferId offsets = add("offsets", DType::i32, {fixed(2)});
+  BufferId o = add("o", DType::bf16, {fixed(tokens), fixed(28 * 128)});
+  BufferId lse = add("lse", DType::f32, {fixed(tokens), fixed(28)});
+  Op op{.kind = OpKind::attention,
+        .inputs = {qkv, qkv, offsets, offsets, kNoBuffer},
+        .outputs = {o, lse},
+        .attributes = AttentionAttributes{.heads = 28, .kv_heads = 4, .head_dim = 128}};
+  return op_seconds(
+      program, op,
+      {.product_flops = 681e12, .ceiling_flops = 681e12, .bytes_per_second = 4.2e12, .seconds_per_op = 1e-6});
+}
+
+// Against what the kernel took on an H200 (bench/gpu/README.md): long sequences fill it better.
+TEST(Speed, LongSequencesGoThroughAttentionAtAHigherRate) {
+  EXPECT_NEAR(attention_seconds(32768), 14.16e-3, 0.1 * 14.16e-3);
+  EXPECT_NEAR(attention_seconds(16384), 3.526e-3, 0.1 * 3.526e-3);
 }
 
 }  // namespace
