@@ -142,13 +142,13 @@ TEST(PlannedCard, TheLossHeadHoldsAChunkOfLogits) {
 }
 
 // Two numbers a query and head. For the gradient in one pass the sums of dq in fp32, with up to 8 rows more a
-// sequence, a count for each tile of 64 queries and head (of 128 for heads of up to 64), and two numbers for
-// each tile of 128 keys; one tile more a sequence of both.
+// sequence, a count for each tile of 64 queries and head, and two numbers for each tile of 64 keys; one tile
+// more a sequence of both.
 TEST(PlannedCard, AttentionsGradientKeepsSumsOfDq) {
   int64_t rows = 4096 * 28 * 2 * 4;
   int64_t dq = (4096 + 2 * 8) * 28 * 128 * 4;
   EXPECT_EQ(attention_backward(attention_of(28, 128), 4096, 2).workspace_bytes(),
-            rows + align_up((4096 / 64 + 2) * 28 * 4) + align_up((4096 / 128 + 2) * 8) + dq);
+            rows + align_up((4096 / 64 + 2) * 28 * 4) + align_up((4096 / 64 + 2) * 8) + dq);
   // T5's biases: also partial sums of 32 buckets a head, for tiles of 16 queries and one more a sequence.
   AttentionAttributes biased = attention_of(32, 64);
   biased.causal = false;
@@ -156,8 +156,8 @@ TEST(PlannedCard, AttentionsGradientKeepsSumsOfDq) {
   biased.relative_max_distance = 128;
   int64_t partials = (4096 / 16 + 8) * 32 * 32 * 4;
   EXPECT_EQ(attention_backward(biased, 4096, 8).workspace_bytes(),
-            4096 * 32 * 2 * 4 + partials + (4096 / 128 + 8) * 32 * 4 + align_up((4096 / 128 + 8) * 8) +
-                (4096 + 8 * 8) * 32 * 64 * 4);
+            4096 * 32 * 2 * 4 + partials + align_up((4096 / 64 + 8) * 32 * 4) +
+                align_up((4096 / 64 + 8) * 8) + (4096 + 8 * 8) * 32 * 64 * 4);
   // Gradients that no kernel makes in one pass: with dropout, and of large heads.
   AttentionAttributes dropped = attention_of(28, 128);
   dropped.dropout.probability = 0.1F;
