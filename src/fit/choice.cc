@@ -97,6 +97,7 @@ class PlanChoice {
         few_ = few_layers(spec_, kept.plan.train.program);
       }
       bool fits = kept.fits();
+      double seconds = kept.plan.seconds;
       if (fits && is_recompute_open()) {
         kept.recipe.memory.recompute = {Recompute::none};
       }
@@ -109,7 +110,7 @@ class PlanChoice {
       if (!is_recompute_open() || !plans.has_room()) {
         continue;
       }
-      open.push_back({sized, mixtures_that_might_fit(problem_of(sized, plans), kept.plan.seconds)});
+      open.push_back({sized, mixtures_that_might_fit(problem_of(sized, plans), seconds)});
       if (is_first && !may_have_room(problem_of(recipes.back(), plans))) {
         return;  // nor has anything between them room
       }
