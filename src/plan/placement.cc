@@ -2,8 +2,10 @@
 #include "plan/placement.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "plan/occupancy.h"
 
@@ -32,9 +34,10 @@ class Placer {
   Placement run() {
     best_.bytes = INT64_MAX;
     Order best_order;
-    for (const Order& order : first_orders()) {
+    for (FirstOrder one : kFirstOrders) {
+      Order order = (this->*one)();
       if (place(order)) {
-        best_order = order;
+        best_order = std::move(order);
       }
       if (good_enough()) {
         break;
@@ -69,41 +72,55 @@ class Placer {
            kGoodEnoughLoss * static_cast<double>(lower_bound_);
   }
 
-  std::vector<Order> first_orders() const {
-    auto duration = [&](size_t i) { return int64_t{items_[i].interval.last} - items_[i].interval.first; };
-    auto bytes = [&](size_t i) { return items_[i].bytes; };
-    auto live_at_peak = [&](size_t i) {
-      return items_[i].interval.first <= peak_index_ && peak_index_ <= items_[i].interval.last;
-    };
-    Order base(items_.size());
-    std::iota(base.begin(), base.end(), size_t{0});
-    auto sorted = [&](auto before) {
-      Order order = base;
-      std::stable_sort(order.begin(), order.end(), before);
-      return order;
-    };
-    return {
-        // Stack-like programs (forward, then backward in reverse) fit without loss when what lives longest
-        // lies lowest.
-        sorted([&](size_t a, size_t b) { return duration(a) > duration(b); }),
-        sorted([&](size_t a, size_t b) {
-          return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : duration(a) > duration(b);
-        }),
-        sorted([&](size_t a, size_t b) {
-          return live_at_peak(a) != live_at_peak(b) ? live_at_peak(a) : duration(a) > duration(b);
-        }),
-        sorted([&](size_t a, size_t b) {
-          return live_at_peak(a) != live_at_peak(b) ? live_at_peak(a) : bytes(a) > bytes(b);
-        }),
-        sorted([&](size_t a, size_t b) { return items_[a].interval.first < items_[b].interval.first; }),
-    };
+  int64_t duration(size_t i) const { return int64_t{items_[i].interval.last} - items_[i].interval.first; }
+  int64_t bytes(size_t i) const { return items_[i].bytes; }
+  bool is_live_at_peak(size_t i) const {
+    return items_[i].interval.first <= peak_index_ && peak_index_ <= items_[i].interval.last;
   }
 
+  template <typename Before>
+  Order sorted(const Before& before) const {
+    Order order(items_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), before);
+    return order;
+  }
+
+  // Stack-like programs (forward, then backward in reverse) fit without loss when what lives longest lies
+  // lowest.
+  Order longest_first() const {
+    return sorted([&](size_t a, size_t b) { return duration(a) > duration(b); });
+  }
+  Order largest_first() const {
+    return sorted([&](size_t a, size_t b) {
+      return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : duration(a) > duration(b);
+    });
+  }
+  Order longest_at_peak_first() const {
+    return sorted([&](size_t a, size_t b) {
+      return is_live_at_peak(a) != is_live_at_peak(b) ? is_live_at_peak(a) : duration(a) > duration(b);
+    });
+  }
+  Order largest_at_peak_first() const {
+    return sorted([&](size_t a, size_t b) {
+      return is_live_at_peak(a) != is_live_at_peak(b) ? is_live_at_peak(a) : bytes(a) > bytes(b);
+    });
+  }
+  Order as_they_begin() const {
+    return sorted([&](size_t a, size_t b) { return items_[a].interval.first < items_[b].interval.first; });
+  }
+
+  using FirstOrder = Order (Placer::*)() const;
+  static constexpr std::array<FirstOrder, 5> kFirstOrders = {
+      &Placer::longest_first, &Placer::largest_first, &Placer::longest_at_peak_first,
+      &Placer::largest_at_peak_first, &Placer::as_they_begin};
+
   // Places the items in `order`, each at the lowest offset that is free throughout its life. Keeps the
-  // result if it is the best so far.
+  // result if it is the best so far; where it cannot be, the rest is not placed.
   bool place(const Order& order) {
     std::vector<int64_t> offsets(items_.size(), 0);
     occupancy_.clear();
+    pairs_ += std::ssize(order) * (std::ssize(order) - 1) / 2;
     int64_t total = 0;
     for (size_t i : order) {
       const auto& [interval, bytes] = items_[i];
@@ -112,10 +129,9 @@ class Placer {
         occupancy_.take(interval, offsets[i], bytes);
       }
       total = std::max(total, offsets[i] + bytes);
-    }
-    pairs_ += std::ssize(order) * (std::ssize(order) - 1) / 2;
-    if (total >= best_.bytes) {
-      return false;
+      if (total >= best_.bytes) {
+        return false;
+      }
     }
     best_.bytes = total;
     best_.offsets = std::move(offsets);
