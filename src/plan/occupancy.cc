@@ -2,6 +2,8 @@
 #include "plan/occupancy.h"
 
 #include <algorithm>
+#include <bit>
+#include <span>
 
 namespace snug {
 
@@ -10,6 +12,8 @@ Occupancy::Occupancy(int ops) {
     leaves_ *= 2;
   }
   nodes_.resize(2 * leaves_);
+  // Of a level, an interval has two parts at most, and two nodes contain one of its ends.
+  cursors_.resize(4 * static_cast<size_t>(std::bit_width(leaves_)));
 }
 
 template <typename Visit>
@@ -59,16 +63,14 @@ void Occupancy::take(const Interval& interval, int64_t offset, int64_t bytes) {
   });
 }
 
-void Occupancy::collect(const Ranges& ranges) {
-  if (!ranges.empty()) {
-    cursors_.push_back({ranges.data(), ranges.data() + ranges.size()});
-  }
-}
-
 int64_t Occupancy::lowest_free(const Interval& interval, int64_t bytes) {
   // What is taken at an op of the interval was put below one of its parts, or is taken throughout a node
   // above; those contain one of its ends.
-  cursors_.clear();
+  size_t count = 0;
+  auto collect = [&](const Ranges& ranges) {
+    cursors_[count] = {ranges.data(), ranges.data() + ranges.size()};
+    count += static_cast<size_t>(!ranges.empty());
+  };
   for_each_part(interval, [&](size_t part) { collect(nodes_[part].somewhere); });
   size_t first = leaves_ + static_cast<size_t>(interval.first);
   size_t last = leaves_ + static_cast<size_t>(interval.last);
@@ -81,7 +83,7 @@ int64_t Occupancy::lowest_free(const Interval& interval, int64_t bytes) {
   int64_t offset = 0;
   for (bool is_free = false; !is_free;) {
     is_free = true;
-    for (Cursor& cursor : cursors_) {
+    for (Cursor& cursor : std::span(cursors_).first(count)) {
       while (cursor.next != cursor.end && cursor.next->end <= offset) {
         ++cursor.next;
         ++looked_at_;

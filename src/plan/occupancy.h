@@ -40,7 +40,6 @@ class Occupancy {
   template <typename Visit>
   void for_each_part(const Interval& interval, const Visit& visit) const;
   bool add(Ranges& ranges, const Range& range);  // false: all of it is in there
-  void collect(const Ranges& ranges);
 
   size_t leaves_ = 1;
   std::vector<Node> nodes_;  // the root is 1, below n are 2n and 2n + 1
@@ -50,7 +49,7 @@ class Occupancy {
     const Range* next;
     const Range* end;
   };
-  std::vector<Cursor> cursors_;  // of one search
+  std::vector<Cursor> cursors_;  // of one search, those at the front
 };
 
 }  // namespace snug
