@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 namespace snug {
 namespace {
@@ -65,9 +64,13 @@ std::string find_dtype_mismatch(const std::vector<const Buffer*>& buffers) {
 }
 
 double touched_bytes(const Program& program, const Op& op) {
-  std::set<BufferId> ids(op.inputs.begin(), op.inputs.end());
-  ids.insert(op.outputs.begin(), op.outputs.end());
-  ids.erase(kNoBuffer);
+  std::vector<BufferId> ids;
+  ids.reserve(op.inputs.size() + op.outputs.size());
+  ids.insert(ids.end(), op.inputs.begin(), op.inputs.end());
+  ids.insert(ids.end(), op.outputs.begin(), op.outputs.end());
+  std::erase(ids, kNoBuffer);
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   double bytes = 0;
   for (BufferId id : ids) {
     bytes += static_cast<double>(program.buffer(id).max_bytes());

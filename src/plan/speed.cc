@@ -40,8 +40,18 @@ Program sized(const Program& program, double tokens, double source_tokens, doubl
     set(Extent::sequences, sequences);
     set(Extent::offsets, std::ceil(sequences) + 1);
   }
-  Program sizes{.name = program.name, .buffers = program.buffers, .ops = {}};
-  for (Buffer& buffer : sizes.buffers) {
+  Program sizes{.name = program.name, .buffers = {}, .ops = {}};
+  sizes.buffers.reserve(program.buffers.size());
+  for (const Buffer& planned : program.buffers) {
+    // What has a size, without the names, which are most of what there is to copy.
+    Buffer& buffer = sizes.buffers.emplace_back();
+    buffer.format = planned.format;
+    buffer.dims = planned.dims;
+    if (planned.format.is_coded()) {
+      for (const TensorPart& part : planned.parts) {
+        buffer.parts.push_back({.names = {}, .row_begin = part.row_begin, .rows = part.rows});
+      }
+    }
     for (Dim& dim : buffer.dims) {
       dim.max = std::min(dim.max, most[static_cast<size_t>(dim.extent)]);
     }
