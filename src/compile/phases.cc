@@ -265,7 +265,7 @@ Program finish_micro_batch(Program built, const Recipe& recipe, const ModelSpec&
   if (run_dtype(recipe, spec) == DType::f16) {
     train = add_loss_scale(std::move(train));
   }
-  return verified(std::move(train));
+  return train;
 }
 
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits) {
@@ -276,7 +276,7 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
   require_layer_policies(recipe, spec);
   require_rounded_gradients(recipe, spec);
   const TrainingSection& training = recipe.training;
-  Program train = finish_micro_batch(build_micro_batch(recipe, spec, limits.train), recipe, spec);
+  Program train = verified(finish_micro_batch(build_micro_batch(recipe, spec, limits.train), recipe, spec));
   Program update = verified(build_update(train, training));
   std::vector<const Program*> all = {&train, &update};
   Program load = verified(build_load(all));

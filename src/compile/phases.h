@@ -15,7 +15,8 @@ namespace snug {
 std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spec, const RunLimits& limits);
 
 // train alone, of a recipe that compile_training does not refuse, in two steps: what is the same for every
-// memory.recompute, and what that key makes of it.
+// memory.recompute, and what that key makes of it. To choose between many: what is chosen is compiled by
+// compile_training, which verifies it.
 Program build_micro_batch(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits);
 Program finish_micro_batch(Program built, const Recipe& recipe, const ModelSpec& spec);
 
