@@ -71,11 +71,14 @@ Recompute named(LayerValues kept, LayerValues relevant) {
   return {kept};
 }
 
+constexpr uint32_t kNoPolicy = std::numeric_limits<uint32_t>::max();
+
 // Policies of the first layers.
 struct Mixture {
   double seconds = 0;
   int64_t kept_bytes = 0;
-  uint32_t last = 0;  // the link of its last layer
+  uint32_t last = 0;            // the link of its last layers
+  uint32_t policy = kNoPolicy;  // which they have
 };
 
 class Mixtures {
@@ -133,9 +136,11 @@ class Mixtures {
  private:
   using Front = std::vector<Mixture>;  // slower and slower, and each smaller than the one before
 
+  // Layers one behind the other that have one policy. A link a layer would be most of what is written here.
   struct Link {
     uint32_t policy = 0;
-    uint32_t before = 0;  // the link of the layer before; of the first layer, the one that stands for none
+    uint32_t first_layer = 0;
+    uint32_t before = 0;  // the link of the layers before; of the first ones, the one that stands for none
   };
 
   size_t layer_count() const { return policies_[0].profile.layers.size(); }
@@ -152,30 +157,37 @@ class Mixtures {
   void extend(const Front& open, size_t layer, size_t policy, int64_t beside, Front& next) {
     const LayerProfile& profile = policies_[policy].profile.layers[layer];
     int64_t most_kept = room_bytes_ - std::max(profile.live_bytes, beside);
+    auto first = std::partition_point(open.begin(), open.end(),
+                                      [&](const Mixture& one) { return one.kept_bytes > most_kept; });
     next.clear();
-    for (const Mixture& one : open) {
-      if (one.kept_bytes <= most_kept) {
-        links_.push_back({static_cast<uint32_t>(policy), one.last});
-        append({one.seconds + profile.seconds, one.kept_bytes + profile.kept_bytes,
-                static_cast<uint32_t>(links_.size() - 1)},
-               next);
+    for (auto one = first; one != open.end(); ++one) {
+      bool is_there = append({one->seconds + profile.seconds, one->kept_bytes + profile.kept_bytes, one->last,
+                              static_cast<uint32_t>(policy)},
+                             next);
+      if (is_there && one->policy != policy) {
+        next.back().last = static_cast<uint32_t>(links_.size());
+        links_.push_back({static_cast<uint32_t>(policy), static_cast<uint32_t>(layer), one->last});
       }
     }
   }
 
-  // `one` is no faster than what is there.
-  static void append(const Mixture& one, Front& front) {
+  // `one` is no faster than what is there. False if it is left out.
+  static bool append(const Mixture& one, Front& front) {
     if (!front.empty() && front.back().kept_bytes <= one.kept_bytes) {
-      return;
+      return false;
     }
     if (!front.empty() && front.back().seconds == one.seconds) {
       front.pop_back();
     }
     front.push_back(one);
+    return true;
   }
 
   // What of both is not both slower and larger than another.
   void join(Front& front, const Front& other) {
+    if (other.empty()) {
+      return;
+    }
     joined_.clear();
     auto a = front.begin();
     auto b = other.begin();
@@ -198,11 +210,13 @@ class Mixtures {
   }
 
   std::vector<Recompute> policies_of(const Mixture& mixture) const {
-    std::vector<Recompute> policies;
+    std::vector<Recompute> policies(layer_count());
+    auto end = policies.end();
     for (uint32_t link = mixture.last; link != 0; link = links_[link].before) {
-      policies.push_back(policies_[links_[link].policy].policy);
+      auto first = policies.begin() + links_[link].first_layer;
+      std::fill(first, end, policies_[links_[link].policy].policy);
+      end = first;
     }
-    std::reverse(policies.begin(), policies.end());
     return policies;
   }
 
