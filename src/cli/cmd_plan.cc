@@ -216,7 +216,7 @@ int plan_command(const PlanOptions& options) {
   }
   Alternatives alternatives;
   if (!plan.fits()) {
-    alternatives = find_alternatives(asked, spec, *planned_for, data.limits);
+    alternatives = find_alternatives(asked, spec, *planned_for, data.limits, {}, &chosen);
   }
   SpeedEstimate expected = estimate_speed(plan, rates);
   if (options.json) {

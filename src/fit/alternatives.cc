@@ -38,13 +38,15 @@ Changed changed_by(const Recipe& recipe, const OptIns& chosen) {
 class Search {
  public:
   Search(const Recipe& recipe, const ModelSpec& spec, const Device& device, const LimitsOf& limits,
-         const AllowedKeys& allowed)
+         const AllowedKeys& allowed, const ChosenRecipe* chosen)
       : recipe_(recipe),
         spec_(spec),
         device_(device),
         limits_(limits),
-        seconds_(expected_step_seconds(plan_training(recipe, spec, device, limits), device,
-                                       run_dtype(recipe, spec))) {
+        chosen_(chosen),
+        seconds_(chosen != nullptr ? chosen->kept_seconds
+                                   : expected_step_seconds(plan_training(recipe, spec, device, limits),
+                                                           device, run_dtype(recipe, spec))) {
     auto is_allowed = [&](std::string_view key) { return !allowed || allowed->contains(key); };
     for (const OptIn& one : snug::opt_ins()) {
       if (is_allowed(one.key) && one.applies(recipe_, spec_)) {
@@ -82,6 +84,15 @@ class Search {
       }
     }
     return found;
+  }
+
+  // Of the same experiment.
+  int64_t least_bytes() const {
+    bool is_all_open = std::none_of(knobs().begin(), knobs().end(),
+                                    [&](const Knob& knob) { return knob.is_written(recipe_); });
+    // Where nothing is written and nothing fits, what takes least is what was chosen.
+    return chosen_ != nullptr && is_all_open ? chosen_->peak_bytes
+                                             : least_peak_bytes(recipe_, spec_, device_, limits_);
   }
 
   // Of as few keys as suffice.
@@ -165,12 +176,12 @@ class Search {
   }
 
   bool append_if_it_fits(const Changed& changed, std::vector<Alternative>& found) const {
-    FittedRecipe fitted = choose_plan(changed.recipe, spec_, device_, limits_);
-    if (fitted.plan.fits()) {
-      found.push_back({settings_between(recipe_, changed.recipe), fitted.plan.peak_bytes(), changed.changes,
-                       std::move(fitted.recipe), fitted.seconds, slower(fitted.seconds)});
+    ChosenRecipe chosen = choose_recipe(changed.recipe, spec_, device_, limits_);
+    if (chosen.fits) {
+      found.push_back({settings_between(recipe_, changed.recipe), chosen.peak_bytes, changed.changes,
+                       std::move(chosen.recipe), chosen.seconds, slower(chosen.seconds)});
     }
-    return fitted.plan.fits();
+    return chosen.fits;
   }
 
   std::optional<double> slower(double seconds) const {
@@ -210,6 +221,7 @@ class Search {
   const ModelSpec& spec_;
   const Device& device_;
   const LimitsOf& limits_;
+  const ChosenRecipe* chosen_;
   double seconds_;  // of a step as the recipe is
   OptIns opt_ins_;
   std::vector<Reduction> reductions_;
@@ -235,8 +247,9 @@ std::vector<std::string> settings_between(const Recipe& from, const Recipe& to) 
 }
 
 Alternatives find_alternatives(const Recipe& recipe, const ModelSpec& spec, const Device& device,
-                               const LimitsOf& limits, const AllowedKeys& allowed) {
-  Search search(recipe, spec, device, limits, allowed);
+                               const LimitsOf& limits, const AllowedKeys& allowed,
+                               const ChosenRecipe* chosen) {
+  Search search(recipe, spec, device, limits, allowed, chosen);
   Alternatives found;
   found.same = search.same();
   found.opt_in = search.opt_ins();
@@ -246,7 +259,7 @@ Alternatives find_alternatives(const Recipe& recipe, const ModelSpec& spec, cons
   if (found.opt_in.empty()) {
     found.experiment = search.experiments();
   }
-  found.least_bytes = least_peak_bytes(recipe, spec, device, limits);
+  found.least_bytes = search.least_bytes();
   if (device.name() == PlannedCard().name()) {
     for (const CatalogueCard& card : card_catalogue()) {
       if (found.card == nullptr && card.memory_bytes >= found.least_bytes) {

@@ -12,6 +12,7 @@
 #include "backend/cuda_plan/catalogue.h"
 #include "backend/device.h"
 #include "compile/batch_limits.h"
+#include "fit/choice.h"
 #include "model/model_spec.h"
 #include "recipe/recipe.h"
 
@@ -44,9 +45,11 @@ struct Alternatives {
 // The keys of opt-ins and of changes to the experiment that may be used; none: all of them.
 using AllowedKeys = std::optional<std::set<std::string, std::less<>>>;
 
-// The nearest plans that fit.
+// The nearest plans that fit. `chosen`: what was chosen of this recipe and does not fit, if that is known;
+// what it tells is not planned once more.
 Alternatives find_alternatives(const Recipe& recipe, const ModelSpec& spec, const Device& device,
-                               const LimitsOf& limits = {}, const AllowedKeys& allowed = {});
+                               const LimitsOf& limits = {}, const AllowedKeys& allowed = {},
+                               const ChosenRecipe* chosen = nullptr);
 
 // The keys in which one recipe differs from another, as "--set" arguments.
 std::vector<std::string> settings_between(const Recipe& from, const Recipe& to);

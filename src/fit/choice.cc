@@ -40,7 +40,7 @@ class PlanChoice {
         limits_(limits),
         rates_(rates_to_choose_by(device, run_dtype(recipe, spec))) {}
 
-  FittedRecipe make() {
+  ChosenRecipe make() {
     bool is_open = !recipe_.memory.micro_batch_tokens || is_recompute_open();
     std::vector<int64_t> sizes = recipe_.memory.micro_batch_tokens
                                      ? std::vector<int64_t>{*recipe_.memory.micro_batch_tokens}
@@ -64,12 +64,14 @@ class PlanChoice {
         take(smallest_recompute(spec_.all_layers(), planning(sized.back(), plans)));
       }
     }
-    Plan plan = plan_training(best_->recipe, spec_, device_, limits_);
-    FittedRecipe fitted{std::move(best_->recipe), std::move(plan), is_open};
-    fitted.kept_peak_bytes = kept_peak_bytes_;
-    fitted.seconds = best_->plan.seconds;
-    fitted.slower = kept_seconds_ > 0 ? best_->plan.seconds / kept_seconds_ - 1 : 0;
-    return fitted;
+    return {.recipe = std::move(best_->recipe),
+            .is_chosen = is_open,
+            .peak_bytes = best_->plan.peak_bytes,
+            .fits = best_->fits(),
+            .kept_peak_bytes = kept_peak_bytes_,
+            .kept_seconds = kept_seconds_,
+            .slower = kept_seconds_ > 0 ? best_->plan.seconds / kept_seconds_ - 1 : 0,
+            .seconds = best_->plan.seconds};
   }
 
  private:
@@ -209,6 +211,13 @@ std::vector<int64_t> micro_batch_sizes(const Recipe& recipe, const ModelSpec& sp
 
 FittedRecipe choose_plan(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                          const LimitsOf& limits) {
+  FittedRecipe fitted{choose_recipe(recipe, spec, device, limits), {}};
+  fitted.plan = plan_training(fitted.recipe, spec, device, limits);
+  return fitted;
+}
+
+ChosenRecipe choose_recipe(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                           const LimitsOf& limits) {
   return PlanChoice(recipe, spec, device, limits).make();
 }
 

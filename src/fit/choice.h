@@ -13,15 +13,21 @@
 
 namespace snug {
 
-struct FittedRecipe {
-  Recipe recipe;  // with what was chosen in place of what was left open
-  Plan plan;
+struct ChosenRecipe {
+  Recipe recipe;           // with what was chosen in place of what was left open
   bool is_chosen = false;  // something was left open
-  // With the largest micro-batches and everything kept: what that would take, and how much longer a step
-  // takes by this plan than by that one (0.1: a tenth).
+  int64_t peak_bytes = 0;  // of its plan
+  bool fits = false;
+  // With the largest micro-batches and everything kept, where the recipe leaves that open: what that would
+  // take, how long a step takes by it, and how much longer one takes as it was chosen (0.1: a tenth).
   int64_t kept_peak_bytes = 0;
+  double kept_seconds = 0;
   double slower = 0;
   double seconds = 0;  // of a step, expected
+};
+
+struct FittedRecipe : ChosenRecipe {
+  Plan plan;
 };
 
 // The tokens that a micro-batch of this recipe may be planned for: from the bound down to the longest
@@ -34,6 +40,9 @@ std::vector<int64_t> micro_batch_sizes(const Recipe& recipe, const ModelSpec& sp
 // fits, the plan is the smallest there is.
 FittedRecipe choose_plan(const Recipe& recipe, const ModelSpec& spec, const Device& device,
                          const LimitsOf& limits = {});
+// The same without the plan, where what is chosen is all that is asked for.
+ChosenRecipe choose_recipe(const Recipe& recipe, const ModelSpec& spec, const Device& device,
+                           const LimitsOf& limits = {});
 
 // The peak of what takes least, whatever it costs, with all that may be left open (remedies.h).
 int64_t least_peak_bytes(Recipe recipe, const ModelSpec& spec, const Device& device,

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda_plan/catalogue.h"
+#include "backend/cuda_plan/planned_card.h"
 #include "fit/choice.h"
 #include "plan/training.h"
 #include "recipe/choices.h"
@@ -46,6 +48,33 @@ TEST(Fit, AlternativesFitAndKeepTheEffectiveBatch) {
   recipe.memory.limit_bytes = 1000;
   EXPECT_TRUE(find_alternatives(recipe, spec, backend).same.empty());
   EXPECT_TRUE(find_alternatives(recipe, spec, backend).opt_in.empty());
+}
+
+// What was chosen tells what a step takes as the recipe is, and what takes least where nothing is written.
+TEST(Fit, AlternativesToWhatWasChosenAreTheSame) {
+  PlannedCard card(&find_catalogue_card("h200"));  // whose rates are known
+  Recipe recipe = small_recipe();
+  recipe.training.per_device_train_batch_size = 8;
+  recipe.training.per_device_eval_batch_size.reset();
+  ModelSpec spec = small_llama();
+  Recipe narrow = recipe;
+  narrow.training.optimizer_states = OptimizerStates::bf16;
+  recipe.memory.limit_bytes = least_peak_bytes(narrow, spec, card);
+  for (const std::vector<Recompute>& written : {std::vector<Recompute>(), std::vector{Recompute::none}}) {
+    recipe.memory.recompute = written;
+    ChosenRecipe chosen = choose_recipe(recipe, spec, card);
+    ASSERT_FALSE(chosen.fits);
+    Alternatives alone = find_alternatives(recipe, spec, card);
+    Alternatives told = find_alternatives(recipe, spec, card, {}, {}, &chosen);
+    EXPECT_EQ(told.least_bytes, alone.least_bytes);
+    ASSERT_EQ(told.opt_in.size(), alone.opt_in.size());
+    ASSERT_FALSE(alone.opt_in.empty());
+    ASSERT_TRUE(alone.opt_in.front().slower.has_value());
+    for (size_t i = 0; i < alone.opt_in.size(); ++i) {
+      EXPECT_EQ(told.opt_in[i].settings, alone.opt_in[i].settings);
+      EXPECT_EQ(told.opt_in[i].slower, alone.opt_in[i].slower);
+    }
+  }
 }
 
 // A recipe whose evaluation alone is too large: that is what changes, and nothing else.

@@ -89,6 +89,8 @@ TEST_F(Choice, IsTheFastestOfAllThatFit) {
     FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
     ASSERT_TRUE(fitted.plan.fits()) << i;
     EXPECT_TRUE(fitted.is_chosen);
+    EXPECT_TRUE(fitted.fits);
+    EXPECT_EQ(fitted.peak_bytes, fitted.plan.peak_bytes());
     Known chosen = known(fitted.recipe);
     EXPECT_EQ(chosen.peak_bytes, fitted.plan.peak_bytes()) << "the recipe holds the choice";
     EXPECT_LE(chosen.seconds, fastest(all, *recipe_.memory.limit_bytes) * (1 + 1e-9)) << i;
@@ -189,6 +191,8 @@ TEST_F(Choice, IsTheSmallestWhereNothingFits) {
     recipe_.memory.limit_bytes = limit;
     FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);
     EXPECT_FALSE(fitted.plan.fits()) << limit;
+    EXPECT_FALSE(fitted.fits) << limit;
+    EXPECT_EQ(fitted.peak_bytes, told) << limit;
     EXPECT_EQ(fitted.plan.peak_bytes(), told) << limit;
   }
   recipe_.memory.limit_bytes = told;
