@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "program/names.h"
 #include "recipe/choices.h"
 #include "recipe/recompute_key.h"
@@ -71,15 +72,16 @@ Recompute named(LayerValues kept, LayerValues relevant) {
   return {kept};
 }
 
-constexpr uint32_t kNoPolicy = std::numeric_limits<uint32_t>::max();
-
-// Policies of the first layers.
+// Policies of the first layers. Millions are compared, so they are small.
 struct Mixture {
   double seconds = 0;
   int64_t kept_bytes = 0;
-  uint32_t last = 0;            // the link of its last layers
-  uint32_t policy = kNoPolicy;  // which they have
+  uint32_t link = 0;         // of its last layers that have one policy, if there is one; else of those before
+  uint16_t first_layer = 0;  // of those last ones
+  uint8_t policy = 0;        // which they have
+  bool has_link = true;      // without any layer: the one that stands for none
 };
+static_assert(kMostPolicies < 1U << 8);
 
 class Mixtures {
  public:
@@ -110,6 +112,7 @@ class Mixtures {
     std::vector<Front> fronts(policies_.size());
     fronts[0] = {Mixture{}};
     size_t layers = layer_count();
+    SNUG_CHECK(layers <= std::numeric_limits<uint16_t>::max(), "more layers than a mixture can name");
     for (size_t layer = 0; layer < layers; ++layer) {
       int64_t beside = live_beside(layer);
       Front open;  // all that may go on with this policy: later layers keep no less
@@ -136,7 +139,7 @@ class Mixtures {
  private:
   using Front = std::vector<Mixture>;  // slower and slower, and each smaller than the one before
 
-  // Layers one behind the other that have one policy. A link a layer would be most of what is written here.
+  // Layers one behind the other that have one policy, and others behind them.
   struct Link {
     uint32_t policy = 0;
     uint32_t first_layer = 0;
@@ -153,34 +156,48 @@ class Mixtures {
     return most;
   }
 
+  // The link of its last layers. Most mixtures are beaten before another policy follows in them, and never
+  // have one.
+  uint32_t link_of(Mixture& mixture) {
+    if (!mixture.has_link) {
+      links_.push_back({mixture.policy, mixture.first_layer, mixture.link});
+      mixture.link = static_cast<uint32_t>(links_.size() - 1);
+      mixture.has_link = true;
+    }
+    return mixture.link;
+  }
+
   // `next` becomes those of `open` that have room for this policy in the next layer, with it.
-  void extend(const Front& open, size_t layer, size_t policy, int64_t beside, Front& next) {
+  void extend(Front& open, size_t layer, size_t policy, int64_t beside, Front& next) {
     const LayerProfile& profile = policies_[policy].profile.layers[layer];
     int64_t most_kept = room_bytes_ - std::max(profile.live_bytes, beside);
     auto first = std::partition_point(open.begin(), open.end(),
                                       [&](const Mixture& one) { return one.kept_bytes > most_kept; });
     next.clear();
     for (auto one = first; one != open.end(); ++one) {
-      bool is_there = append({one->seconds + profile.seconds, one->kept_bytes + profile.kept_bytes, one->last,
-                              static_cast<uint32_t>(policy)},
-                             next);
-      if (is_there && one->policy != policy) {
-        next.back().last = static_cast<uint32_t>(links_.size());
-        links_.push_back({static_cast<uint32_t>(policy), static_cast<uint32_t>(layer), one->last});
+      bool goes_on = layer > 0 && one->policy == policy;
+      Mixture longer = *one;
+      longer.seconds += profile.seconds;
+      longer.kept_bytes += profile.kept_bytes;
+      if (!goes_on) {
+        longer.link = link_of(*one);
+        longer.has_link = false;
+        longer.first_layer = static_cast<uint16_t>(layer);
+        longer.policy = static_cast<uint8_t>(policy);
       }
+      append(longer, next);
     }
   }
 
-  // `one` is no faster than what is there. False if it is left out.
-  static bool append(const Mixture& one, Front& front) {
+  // `one` is no faster than what is there.
+  static void append(const Mixture& one, Front& front) {
     if (!front.empty() && front.back().kept_bytes <= one.kept_bytes) {
-      return false;
+      return;
     }
     if (!front.empty() && front.back().seconds == one.seconds) {
       front.pop_back();
     }
     front.push_back(one);
-    return true;
   }
 
   // What of both is not both slower and larger than another.
@@ -210,9 +227,10 @@ class Mixtures {
   }
 
   std::vector<Recompute> policies_of(const Mixture& mixture) const {
-    std::vector<Recompute> policies(layer_count());
-    auto end = policies.end();
-    for (uint32_t link = mixture.last; link != 0; link = links_[link].before) {
+    std::vector<Recompute> policies(layer_count(), policies_[mixture.policy].policy);
+    auto end = policies.begin() + mixture.first_layer;
+    uint32_t link = mixture.has_link ? links_[mixture.link].before : mixture.link;
+    for (; link != 0; link = links_[link].before) {
       auto first = policies.begin() + links_[link].first_layer;
       std::fill(first, end, policies_[links_[link].policy].policy);
       end = first;
