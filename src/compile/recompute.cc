@@ -2,8 +2,8 @@
 // written again, as late as possible.
 #include "compile/recompute.h"
 
-#include <map>
 #include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "ops/effects.h"
@@ -14,7 +14,10 @@ namespace {
 class Recomputation {
  public:
   Recomputation(Program program, const std::vector<Recompute>& policies)
-      : program_(std::move(program)), policies_(policies), producers_(program_.buffers.size()) {
+      : program_(std::move(program)),
+        policies_(policies),
+        producers_(program_.buffers.size()),
+        again_(program_.buffers.size(), kNoBuffer) {
     for (size_t index = 0; index < program_.ops.size(); ++index) {
       const Op& op = program_.ops[index];
       if (op.is_backward) {
@@ -79,14 +82,13 @@ class Recomputation {
     if (id == kNoBuffer || !made_in_forward(id) || is_kept(id)) {
       return id;
     }
-    auto known = again_.find(id);
-    if (known != again_.end()) {
-      return known->second;
+    const BufferId& again = again_[static_cast<size_t>(id)];
+    if (again == kNoBuffer) {
+      for (size_t maker : producers_[static_cast<size_t>(id)]) {
+        make_again(maker);
+      }
     }
-    for (size_t maker : producers_[static_cast<size_t>(id)]) {
-      make_again(maker);
-    }
-    return again_.at(id);
+    return again;
   }
 
   void make_again(size_t forward_index) {
@@ -100,14 +102,14 @@ class Recomputation {
       if (id == kNoBuffer) {
         continue;
       }
-      auto known = again_.find(id);
-      if (known == again_.end()) {
+      BufferId& again = again_[static_cast<size_t>(id)];
+      if (again == kNoBuffer) {
         Buffer copy = program_.buffer(id);
         copy.name += ".again";
         copy.role = Role::recomputed_activations;
-        known = again_.emplace(id, program_.add_buffer(std::move(copy))).first;
+        again = program_.add_buffer(std::move(copy));
       }
-      id = known->second;
+      id = again;
     }
     op.is_backward = true;
     result_.push_back(std::move(op));
@@ -117,7 +119,7 @@ class Recomputation {
   const std::vector<Recompute>& policies_;
   std::vector<std::vector<size_t>> producers_;  // by buffer: the forward ops that write it
   std::vector<bool> leaves_layer_;              // by buffer: another layer's forward ops read it
-  std::map<BufferId, BufferId> again_;
+  std::vector<BufferId> again_;                 // by buffer: the one in which its value is made again
   std::vector<Op> result_;
 };
 
