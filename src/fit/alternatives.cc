@@ -100,7 +100,10 @@ class Search {
     std::vector<Alternative> found;
     for (size_t keys = 1; found.empty() && keys <= opt_ins_.size(); ++keys) {
       for (const OptIns& chosen : combinations(keys)) {
-        append_with(changed_by(recipe_, chosen), found);
+        Changed changed = changed_by(recipe_, chosen);
+        if (can_fit(changed.recipe)) {
+          append_with(std::move(changed), found);
+        }
       }
     }
     return found;
@@ -189,13 +192,12 @@ class Search {
     return is_known ? std::optional(seconds / seconds_ - 1) : std::nullopt;
   }
 
-  // As the recipe is otherwise, or else with all that may be left open.
+  // What can fit: as the recipe is otherwise, or else with all that may be left open.
   void append_with(Changed changed, std::vector<Alternative>& found) const {
-    if (!can_fit(changed.recipe) || append_if_it_fits(changed, found)) {
-      return;
+    if (!append_if_it_fits(changed, found)) {
+      open_all(changed.recipe);
+      append_if_it_fits(changed, found);
     }
-    open_all(changed.recipe);
-    append_if_it_fits(changed, found);
   }
 
   // The nearest value of each key that fits.
@@ -211,7 +213,7 @@ class Search {
       if (values.empty() || !can_fit(with(values.back()).recipe)) {
         continue;
       }
-      auto nearest = std::partition_point(values.begin(), values.end(),
+      auto nearest = std::partition_point(values.begin(), values.end() - 1,  // of which it is known
                                           [&](int64_t value) { return !can_fit(with(value).recipe); });
       append_with(with(*nearest), found);
     }
