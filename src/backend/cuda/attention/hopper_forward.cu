@@ -3,7 +3,7 @@
 // into rings; two work, 64 queries each, at their own pace, so that one's exponentials meet the other's
 // products. Within a group, the scores of the next tile are asked for before the output of this one, whose
 // product then hides the softmax.
-#include "backend/cuda/attention/hopper.cuh"
+#include "backend/cuda/attention/copy_engine.cuh"
 #include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/attention/softmax.cuh"
 
@@ -47,29 +47,55 @@ struct ForwardBlock {
   __device__ int first_key(int tile) const { return keys.first + tile * Shape::kKeys; }
 };
 
+// The fetching group's side of one ring. Tiles of keys that the sequence has come by the copy engine; its last ones may be
+// followed by another sequence's, or by nobody's, which have to become zeros: those are copied by all threads.
 template <typename T, class Shape>
-__device__ inline void fetch(const ForwardBlock<Shape>& block) {
-  const AttentionArguments& a = block.a;
-  int64_t column = static_cast<int64_t>(block.work.head / a.group) * a.p.head_dim;
-  auto load = [&](const void* data, uint32_t to, int tile) {
+struct KeyFetcher {
+  const ForwardBlock<Shape>& block;
+  const void* data;
+  const CUtensorMap& map;
+  const Ring<Shape::kStages>& ring;
+
+  __device__ void fetch(Fetcher& fetcher, int tile, uint32_t to) const {
+    const AttentionArguments& a = block.a;
+    const Work& work = block.work;
     int first = block.first_key(tile);
-    load_tile<Shape::kKeys, Shape::kHeadDim, kGroupThreads>(
-        to,
-        rows_of<T>(data, a.p.kv_stride, block.work.key_row + first, column, block.work.keys - first,
-                   a.p.head_dim),
-        static_cast<int>(threadIdx.x));
-  };
+    int head = work.head / a.group;
+    fetcher.wait_room(ring, tile);
+    if (first + Shape::kKeys > work.keys) {
+      load_tile<Shape::kKeys, Shape::kHeadDim, kGroupThreads>(
+          to,
+          rows_of<T>(data, a.p.kv_stride, work.key_row + first, static_cast<int64_t>(head) * a.p.head_dim,
+                     work.keys - first, a.p.head_dim),
+          static_cast<int>(threadIdx.x));
+      fetcher.announce(ring, tile);
+      return;
+    }
+    uint32_t barrier = ring.full_of(tile);
+    if (threadIdx.x > 0) {
+      arrive(barrier);
+      return;
+    }
+    expect_bytes(barrier, Shape::kKeyBytes);
+#pragma unroll
+    for (int panel = 0; panel < Shape::kHeadDim / 64; ++panel) {
+      start_panel(to + panel * Shape::kKeys * 128, map, 64 * panel, head, work.key_row + first, barrier);
+    }
+  }
+};
+
+template <typename T, class Shape>
+__device__ inline void fetch(const ForwardBlock<Shape>& block, const CUtensorMap& k_map,
+                             const CUtensorMap& v_map) {
+  KeyFetcher<T, Shape> keys{block, block.a.p.k, k_map, block.k_ring};
+  KeyFetcher<T, Shape> values{block, block.a.p.v, v_map, block.v_ring};
   Fetcher fetcher;
   for (int tile = 0; tile <= block.tiles; ++tile) {
     if (tile < block.tiles) {
-      fetcher.wait_room(block.k_ring, tile);
-      load(a.p.k, block.k_tile(tile), tile);
-      fetcher.announce(block.k_ring, tile);
+      keys.fetch(fetcher, tile, block.k_tile(tile));
     }
     if (tile > 0) {
-      fetcher.wait_room(block.v_ring, tile - 1);
-      load(a.p.v, block.v_tile(tile - 1), tile - 1);
-      fetcher.announce(block.v_ring, tile - 1);
+      values.fetch(fetcher, tile - 1, block.v_tile(tile - 1));
     }
   }
   fetcher.finish();
@@ -184,7 +210,9 @@ __device__ inline void attend(const ForwardBlock<Shape>& block, const float* bia
 #endif  // SNUG_HOPPER
 
 template <typename T, class Shape>
-__global__ void SNUG_HOPPER_BOUNDS hopper_forward_kernel(const __grid_constant__ AttentionArguments a) {
+__global__ void SNUG_HOPPER_BOUNDS hopper_forward_kernel(const __grid_constant__ AttentionArguments a,
+                                                         const __grid_constant__ CUtensorMap k_map,
+                                                         const __grid_constant__ CUtensorMap v_map) {
 #ifdef SNUG_HOPPER
   extern __shared__ __align__(1024) unsigned char shared[];
   ForwardBlock<Shape> block{a};
@@ -201,7 +229,7 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_forward_kernel(const __grid_constant__
   __syncthreads();
   if (threadIdx.x < kGroupThreads) {
     shrink_registers<Shape::kFetchingRegisters>();
-    fetch<T>(block);
+    fetch<T>(block, k_map, v_map);
   } else {
     grow_registers<Shape::kWorkingRegisters>();
     attend<T>(block, bias);
@@ -211,12 +239,16 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_forward_kernel(const __grid_constant__
 
 template <typename T, class Shape>
 bool launch(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
-  if (!hopper_is_built(hopper_forward_kernel<T, Shape>)) {
+  CUtensorMap k_map;
+  CUtensorMap v_map;
+  if (!hopper_is_built(hopper_forward_kernel<T, Shape>) ||
+      !make_map(k_map, a, {a.p.k, a.p.kv_stride, a.p.kv_heads, a.p.keys}, Shape::kKeys) ||
+      !make_map(v_map, a, {a.p.v, a.p.kv_stride, a.p.kv_heads, a.p.keys}, Shape::kKeys)) {
     return false;
   }
   int64_t blocks = tile_slots(a.p.queries, a.p.sequences, Shape::kQueries) * a.p.heads;
   LaunchShape shape{blocks, kHopperThreads, Shape::kBytes + bias_table_bytes(a.p)};
-  status = launch_attention(hopper_forward_kernel<T, Shape>, a, shape, stream);
+  status = launch_attention(hopper_forward_kernel<T, Shape>, a, shape, stream, k_map, v_map);
   return true;
 }
 

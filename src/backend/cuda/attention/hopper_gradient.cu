@@ -353,8 +353,9 @@ template <typename T, class Shape>
 bool launch(AttentionArguments a, cudaStream_t stream, cudaError_t& status) {
   CUtensorMap q_map;
   CUtensorMap dout_map;
-  if (!make_map(q_map, a, a.p.q, a.p.q_stride, Shape::kQueries) ||
-      !make_map(dout_map, a, a.p.dout, static_cast<int64_t>(a.p.heads) * a.p.head_dim, Shape::kQueries)) {
+  int64_t width = static_cast<int64_t>(a.p.heads) * a.p.head_dim;
+  if (!make_map(q_map, a, {a.p.q, a.p.q_stride, a.p.heads, a.p.queries}, Shape::kQueries) ||
+      !make_map(dout_map, a, {a.p.dout, width, a.p.heads, a.p.queries}, Shape::kQueries)) {
     return false;
   }
   if (!hopper_is_built(hopper_gradient_kernel<T, Shape>)) {
