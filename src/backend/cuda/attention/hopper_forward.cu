@@ -1,8 +1,8 @@
 // Attention forward on Hopper: as in forward.cu, with warpgroups that read their operands from
 // shared memory. A block takes 128 queries of one head. One warpgroup fetches tiles of 128 keys and values
-// into rings; two work, 64 queries each, at their own pace, so that one's exponentials meet the other's
-// products. Within a group, the scores of the next tile are asked for before the output of this one, whose
-// product then hides the softmax.
+// into rings; two work, 64 queries each, and ask for their products in turns, so that one's exponentials meet
+// the other's products. Within a group, the scores of the next tile are asked for before the output of this
+// one, whose product then hides the softmax.
 #include "backend/cuda/attention/copy_engine.cuh"
 #include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/attention/softmax.cuh"
@@ -47,8 +47,9 @@ struct ForwardBlock {
   __device__ int first_key(int tile) const { return keys.first + tile * Shape::kKeys; }
 };
 
-// The fetching group's side of one ring. Tiles of keys that the sequence has come by the copy engine; its last ones may be
-// followed by another sequence's, or by nobody's, which have to become zeros: those are copied by all threads.
+// The fetching group's side of one ring. Tiles of keys that the sequence has come by the copy engine; its
+// last ones may be followed by another sequence's, or by nobody's, which have to become zeros: those are
+// copied by all threads.
 template <typename T, class Shape>
 struct KeyFetcher {
   const ForwardBlock<Shape>& block;
@@ -177,13 +178,20 @@ __device__ inline void attend(const ForwardBlock<Shape>& block, const float* bia
     soften(0);
     pack_weights<T>(weights, scores);
   }
+  if (group == 1 && block.tiles > 1) {
+    give_turn(0);
+  }
   for (int tile = 1; tile < block.tiles; ++tile) {
+    wait_turn(group);
     block.k_ring.wait_full(tile);
     fence_products();
     start_product_of_rows<T, Shape::kGroupQueries, Shape::kHeadDim>(scores, q_tile, block.k_tile(tile));
     block.v_ring.wait_full(tile - 1);
     fence_products();
     start_weighted_rows<T>(output, weights, block.v_tile(tile - 1));
+    if (group == 0 || tile + 1 < block.tiles) {
+      give_turn(1 - group);
+    }
     wait_products<1>();
     settle(scores);
     block.k_ring.release(tile);
