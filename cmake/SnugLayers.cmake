@@ -86,7 +86,8 @@ set(SNUG_TESTS_TOO_LONG_FOR_SANITIZERS FitCases.* PlanCases.* PlanForACard.OfThe
   Memory.PlannedIsAllocated* Terminal.ALiveLineTellsMore* Counts.* Experiments/Killed.*/qlora_packed_dropout
   FitRun.IsTheFastestOfTheSameExperiment FitRun.TakesTheSmallestOptIn* Choice.KeepsToTheBudgetToTheByte
   Choice.IsTheFastestOfAllThatLayersCanKeep EncoderDecoder.PlannedIsAllocated* Cli.PlanThatDoesNotFit*
-  Explain.WhatItTakesElsewhere Init.ACardIsFittedAndNamed QloraRun.EveryMemoryPolicy*)
+  Explain.WhatItTakesElsewhere Init.ACardIsFittedAndNamed QloraRun.EveryMemoryPolicy* Diff.ARecipeIsEqualToItself
+  Diff.TheRiddleOfCase1)
 
 # snug_tests(<folder> <library> [<shards>]): one program of the tests in tests/<folder>.
 function(snug_tests folder library)
