@@ -33,6 +33,11 @@ class ChildSnug {
       int file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
       dup2(file, 1);
       dup2(file, 2);
+      // Tests that run in the background, or under nohup, were started with these ignored, and what is
+      // ignored at the start stays so: no signal would ever end the child.
+      for (int ignored : {SIGHUP, SIGINT, SIGQUIT}) {
+        signal(ignored, SIG_DFL);
+      }
       if (prepare) {
         prepare();
       }
