@@ -174,7 +174,7 @@ function(snug_program)
   target_link_options(snug PRIVATE LINKER:--disable-new-dtags)
   target_precompile_headers(snug PRIVATE ${SNUG_COMMON_HEADERS} <CLI/CLI.hpp>)
   foreach(folder IN ITEMS cli e2e)
-    snug_tests(${folder} snug_doctor 4)  # they start the program again and again
+    snug_tests(${folder} snug_doctor 8)  # they start the program again and again; many, so that all end together
     if(TARGET test_${folder})
       add_dependencies(test_${folder} snug)
     endif()
