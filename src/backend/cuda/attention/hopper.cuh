@@ -94,11 +94,11 @@ __device__ inline void sync_working() {
 // Two working groups that ask for their products in turns, the first group first: what one does between its
 // products then meets the other's. Barriers of both groups; one waits at its own, the other arrives there.
 inline constexpr int kTurnBarriers = kWorkingGroups + 2;
-__device__ inline void wait_turn(int group) {
+__device__ inline void wait_products_turn(int group) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(kTurnBarriers + group), "n"(kGroupThreads * kWorkingGroups)
                : "memory");
 }
-__device__ inline void give_turn(int to_group) {
+__device__ inline void give_products_turn(int to_group) {
   asm volatile("bar.arrive %0, %1;\n" ::"r"(kTurnBarriers + to_group), "n"(kGroupThreads * kWorkingGroups)
                : "memory");
 }

@@ -51,7 +51,7 @@ struct ForwardBlock {
 // last ones may be followed by another sequence's, or by nobody's, which have to become zeros: those are
 // copied by all threads.
 template <typename T, class Shape>
-struct KeyFetcher {
+struct RingFetcher {
   const ForwardBlock<Shape>& block;
   const void* data;
   const CUtensorMap& map;
@@ -88,8 +88,8 @@ struct KeyFetcher {
 template <typename T, class Shape>
 __device__ inline void fetch(const ForwardBlock<Shape>& block, const CUtensorMap& k_map,
                              const CUtensorMap& v_map) {
-  KeyFetcher<T, Shape> keys{block, block.a.p.k, k_map, block.k_ring};
-  KeyFetcher<T, Shape> values{block, block.a.p.v, v_map, block.v_ring};
+  RingFetcher<T, Shape> keys{block, block.a.p.k, k_map, block.k_ring};
+  RingFetcher<T, Shape> values{block, block.a.p.v, v_map, block.v_ring};
   Fetcher fetcher;
   for (int tile = 0; tile <= block.tiles; ++tile) {
     if (tile < block.tiles) {
@@ -179,10 +179,10 @@ __device__ inline void attend(const ForwardBlock<Shape>& block, const float* bia
     pack_weights<T>(weights, scores);
   }
   if (group == 1 && block.tiles > 1) {
-    give_turn(0);
+    give_products_turn(0);
   }
   for (int tile = 1; tile < block.tiles; ++tile) {
-    wait_turn(group);
+    wait_products_turn(group);
     block.k_ring.wait_full(tile);
     fence_products();
     start_product_of_rows<T, Shape::kGroupQueries, Shape::kHeadDim>(scores, q_tile, block.k_tile(tile));
@@ -190,7 +190,7 @@ __device__ inline void attend(const ForwardBlock<Shape>& block, const float* bia
     fence_products();
     start_weighted_rows<T>(output, weights, block.v_tile(tile - 1));
     if (group == 0 || tile + 1 < block.tiles) {
-      give_turn(1 - group);
+      give_products_turn(1 - group);
     }
     wait_products<1>();
     settle(scores);
