@@ -4,8 +4,8 @@
 JOBS ?= $(shell nproc)
 # ON makes warnings errors; CI sets it.
 SNUG_WERROR ?= OFF
-# ON compiles several files of tests as one, as CI does: the first build is shorter, the next ones are longer.
-SNUG_JOIN_TESTS ?= OFF
+# ON compiles several files as one, as CI does: the first build is shorter, the next ones are longer.
+SNUG_JOIN ?=
 # Seconds for each fuzz harness.
 FUZZ_SECONDS ?= 10
 # Minutes for each in fuzz-long, and where the inputs it finds are kept for the next time.
@@ -14,7 +14,7 @@ FUZZ_CORPUS ?= .cache/fuzz
 
 setup = ./tools/setup.sh
 configure = cmake --preset $(1) --log-level=WARNING -DSNUG_WERROR=$(SNUG_WERROR) \
-  -DSNUG_JOIN_TESTS=$(SNUG_JOIN_TESTS) $(2) >/dev/null
+  $(if $(SNUG_JOIN),-DSNUG_JOIN=$(SNUG_JOIN)) $(2) >/dev/null
 build = cmake --build build/$(1) -j $(JOBS)
 ctest = ctest --test-dir build/$(1) --output-on-failure --no-tests=error -j $(JOBS)
 

@@ -1,11 +1,11 @@
 # Compiling several files of a target as one: most of a compiler's time goes into the headers that all of them
-# include, and sanitizers make that worse. Their builds do it (SNUG_JOIN); others compile file by file, which shows a
-# missing include and makes the next build after a change short. (g++ 12 warns of overflows that are not there when
-# files are joined under ThreadSanitizer; clang, which compiles these builds, does not.) CI joins the files of tests in
-# its other build too (SNUG_JOIN_TESTS): who works on a test compiles that file alone.
+# include, and sanitizers make that worse. Their builds and all of CI's do it (SNUG_JOIN); others compile file by file,
+# which makes the next build after a change short. An include that is missing in a file is found by tools/tidy.py, which
+# joins files in another order.
+# (g++ 12 warns of overflows that are not there when files are joined under ThreadSanitizer; clang, which compiles the
+# sanitizers' builds, does not.)
 
 option(SNUG_JOIN "Compile files that share no name of their own as one" OFF)
-option(SNUG_JOIN_TESTS "The same for the files of tests" OFF)
 set(SNUG_JOINED_FILES 8)  # at most; more make the last ones of a build wait for each other
 
 # snug_names_of(<variable> <file>): what a file defines for itself, as far as the first column shows it.
@@ -26,7 +26,7 @@ endfunction()
 
 # snug_join(<target>): each file goes into the first group that has room and none of its names.
 function(snug_join target)
-  if(NOT SNUG_JOIN AND NOT (SNUG_JOIN_TESTS AND target MATCHES "^test_"))
+  if(NOT SNUG_JOIN)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)

@@ -2,7 +2,9 @@
 """Runs clang-tidy over src/, some processes at a time, and skips what passed before.
 
 clang-tidy spends most of its time in the system's headers, so some files of a folder are read as one. A batch with
-findings, or with names that clash, is read again file by file: that is what is told.
+findings, or with names that clash, is read again file by file: that is what is told. In a batch the files stand the
+other way round than where the compiler joins them (cmake/SnugJoin.cmake), so that an include that a file does not have
+itself is missing in one of the two.
 
 A file's result depends on its text, the headers of ours that it reaches, the settings and the version:
 where the hash of all of these is in build/tidy/, the file is clean already. Findings fail with clang-tidy
@@ -51,6 +53,15 @@ def version_of(program):
     return int(re.search(r"version (\d+)", text).group(1))
 
 
+def alone(entry):
+    """The command of each file that the compiler reads in `entry`, as if it were read by itself."""
+    unit = entry["file"]
+    if "/Unity/" not in unit:
+        return [entry]
+    files = INCLUDE.findall(pathlib.Path(unit).read_text(encoding="utf-8"))
+    return [{**entry, "file": file, "command": entry["command"].replace(unit, file)} for file in files]
+
+
 def batches_of(files, entries, commands):
     """(unit, files) pairs: the unit is a file that includes all of its files, with a command in `commands`."""
     batches = []
@@ -60,7 +71,7 @@ def batches_of(files, entries, commands):
             batch = members[start : start + BATCH]
             unit = PASSED / f"batch_{len(batches)}.cc" if len(batch) > 1 else None
             if unit:
-                unit.write_text("".join(f'#include "{file}"\n' for file in batch), encoding="utf-8")
+                unit.write_text("".join(f'#include "{file}"\n' for file in reversed(batch)), encoding="utf-8")
                 first = entries[batch[0]]
                 commands.append({**first, "file": str(unit), "command": first["command"].replace(str(batch[0]), str(unit))})
             batches.append((unit, batch))
@@ -77,7 +88,8 @@ def main():
     if not program:
         sys.exit("tidy: clang-tidy is missing; 'make lint' installs it")
     version = version_of(program)
-    commands = json.loads((arguments.build / "compile_commands.json").read_text(encoding="utf-8"))
+    compiled = json.loads((arguments.build / "compile_commands.json").read_text(encoding="utf-8"))
+    commands = [command for entry in compiled for command in alone(entry)]
     settings = (ROOT / ".clang-tidy").read_bytes() + str(version).encode()
     pending = {}
     for entry in commands:

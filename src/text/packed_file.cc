@@ -52,7 +52,7 @@ std::string unpack(const std::string& packed, const std::string& path, int64_t m
     stream.next_out = reinterpret_cast<Bytef*>(text.data() + before);
     stream.avail_out = static_cast<uInt>(text.size() - before);
     status = inflate(&stream, Z_NO_FLUSH);
-    text.resize(text.size() - stream.avail_out);
+    text.erase(text.size() - stream.avail_out);
     if (status != Z_OK && status != Z_STREAM_END) {
       throw bad_input(fmt::format("{}: not a whole gzip file ({}). Download it again.", path,
                                   stream.msg != nullptr ? stream.msg : "it ends too early"));
