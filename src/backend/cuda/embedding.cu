@@ -7,7 +7,6 @@ namespace snug::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kColumnsEach = 4;  // of a gradient's row, per thread
 
 // y[t] (= or +=) table[ids[t]]. One block a token.
 template <typename W, typename T, int N>
@@ -28,73 +27,100 @@ __global__ void embedding_kernel(const W* table, const int32_t* ids, T* y, int64
   }
 }
 
-// The tokens among [first, first + kThreads) that have this id, in order. `found` gets them; returns how
-// many.
-__device__ int find_tokens(const int32_t* ids, int64_t first, int64_t tokens, int32_t id, int* found,
-                           int* counts) {
-  int64_t token = first + threadIdx.x;
-  bool match = token < tokens && ids[token] == id;
-  unsigned votes = __ballot_sync(0xffffffffU, match);
+// Ids that a block looks at at once: of each of some groups a thread has four neighbouring ones.
+constexpr int kGroups = 4;
+constexpr int kGroupIds = kThreads * 4;
+constexpr int kIdsAtOnce = kGroups * kGroupIds;
+
+// Which of the thread's ids behind `first` are this one: a bit each, four of a group.
+__device__ unsigned matches_of(const int32_t* ids, int64_t first, int64_t tokens, int32_t id) {
+  unsigned matches = 0;
+#pragma unroll
+  for (int group = 0; group < kGroups; ++group) {
+    int64_t begin = first + group * kGroupIds + static_cast<int64_t>(threadIdx.x) * 4;
+    if (begin + 4 <= tokens) {
+      Vector<int32_t, 4> four = load<4>(ids + begin);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        matches |= (four.at[j] == id ? 1U : 0U) << (4 * group + j);
+      }
+    } else {
+      for (int j = 0; begin + j < tokens; ++j) {
+        matches |= (ids[begin + j] == id ? 1U : 0U) << (4 * group + j);
+      }
+    }
+  }
+  return matches;
+}
+
+// Lists the tokens of all threads' matches behind `first`, in order; returns how many.
+__device__ int list_tokens(unsigned matches, int64_t first, int* tokens, int* counts) {
   int lane = static_cast<int>(threadIdx.x) % 32;
   int warp = static_cast<int>(threadIdx.x) / 32;
-  if (lane == 0) {
-    counts[warp] = __popc(votes);
-  }
-  __syncthreads();
-  int before = 0;
   int total = 0;
-  for (int i = 0; i < kThreads / 32; ++i) {
-    before += i < warp ? counts[i] : 0;
-    total += counts[i];
+  for (int group = 0; group < kGroups; ++group) {
+    unsigned own = matches >> (4 * group) & 0xfU;
+    int up_to = __popc(own);  // matches of this warp up to this thread
+    for (int offset = 1; offset < 32; offset *= 2) {
+      int other = __shfl_up_sync(0xffffffffU, up_to, offset);
+      up_to += lane >= offset ? other : 0;
+    }
+    if (lane == 31) {
+      counts[warp] = up_to;
+    }
+    __syncthreads();
+    int at = total + up_to - __popc(own);
+    for (int i = 0; i < kThreads / 32; ++i) {
+      at += i < warp ? counts[i] : 0;
+      total += counts[i];
+    }
+    int begin = static_cast<int>(first) + group * kGroupIds + static_cast<int>(threadIdx.x) * 4;
+    for (; own != 0; own &= own - 1) {
+      tokens[at++] = begin + __ffs(own) - 1;
+    }
+    __syncthreads();
   }
-  if (match) {
-    found[before + __popc(votes & ((1U << lane) - 1U))] = static_cast<int>(token);
-  }
-  __syncthreads();
   return total;
 }
 
 // dtable[ids[t]] += dy[t], summed in fp32 and rounded once to the dtype `G` of the gradient. The block of a
 // row's first token adds up all tokens of that row, in their order; the blocks of the others have nothing to
 // do. Blocks: (tokens, columns).
-template <typename T, typename G>
+template <typename T, typename G, int N>
 __global__ void embedding_backward_kernel(const int32_t* ids, const T* dy, G* dtable, int64_t tokens,
                                           int64_t vocabulary, int64_t width) {
-  __shared__ int found[kThreads];
+  __shared__ int found[kIdsAtOnce];
   __shared__ int counts[kThreads / 32];
   int64_t own = blockIdx.x;
   int32_t id = ids[own];
   if (id < 0 || id >= vocabulary) {
     __trap();
   }
-  bool seen = false;
-  for (int64_t token = threadIdx.x; token < own; token += kThreads) {
-    seen = seen || ids[token] == id;
-  }
-  if (__syncthreads_or(seen ? 1 : 0) != 0) {
-    return;
-  }
-  int64_t column = static_cast<int64_t>(blockIdx.y) * kThreads * kColumnsEach + threadIdx.x;
-  float sums[kColumnsEach] = {};
-  for (int64_t first = own; first < tokens; first += kThreads) {
-    int count = find_tokens(ids, first, tokens, id, found, counts);
-    for (int i = 0; i < count; ++i) {
-      const T* row = dy + static_cast<int64_t>(found[i]) * width;
+  int64_t column = (static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x) * N;
+  float sums[N] = {};
+  for (int64_t first = 0; first < tokens; first += kIdsAtOnce) {
+    unsigned matches = matches_of(ids, first, tokens, id);
+    if (__syncthreads_or(matches != 0 ? 1 : 0) == 0) {
+      continue;
+    }
+    int count = list_tokens(matches, first, found, counts);
+    if (found[0] < own) {
+      return;
+    }
+    if (column < width) {
+#pragma unroll 4
+      for (int i = 0; i < count; ++i) {
+        Vector<T, N> row = load<N>(dy + static_cast<int64_t>(found[i]) * width + column);
 #pragma unroll
-      for (int j = 0; j < kColumnsEach; ++j) {
-        if (column + j * kThreads < width) {
-          sums[j] += to_float(row[column + j * kThreads]);
+        for (int j = 0; j < N; ++j) {
+          sums[j] += to_float(row.at[j]);
         }
       }
     }
     __syncthreads();
   }
-#pragma unroll
-  for (int j = 0; j < kColumnsEach; ++j) {
-    if (column + j * kThreads < width) {
-      G& destination = dtable[id * width + column + j * kThreads];
-      destination = round_to<G>(to_float(destination) + sums[j]);
-    }
+  if (column < width) {
+    write<N>(dtable + id * width + column, sums, true);
   }
 }
 
@@ -133,13 +159,16 @@ void embedding_backward(const Queue& queue, const KernelCall& call) {
   if (dy.rows() == 0) {
     return;
   }
-  dim3 blocks(static_cast<unsigned>(dy.rows()), blocks_for(width, kThreads * kColumnsEach));
   with_type(dy.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     with_weight_type<T>(dtable.dtype, [&](auto gradient_type) {
       using G = typename decltype(gradient_type)::type;
-      embedding_backward_kernel<T, G><<<blocks, kThreads, 0, queue.stream>>>(
-          call.inputs[0].as<int32_t>(), dy.as<T>(), dtable.as<G>(), dy.rows(), dtable.rows(), width);
+      with_width<T>(width, [&](auto vector) {
+        constexpr int kWidth = decltype(vector)::value;
+        dim3 blocks(static_cast<unsigned>(dy.rows()), blocks_for(width, kThreads * kWidth));
+        embedding_backward_kernel<T, G, kWidth><<<blocks, kThreads, 0, queue.stream>>>(
+            call.inputs[0].as<int32_t>(), dy.as<T>(), dtable.as<G>(), dy.rows(), dtable.rows(), width);
+      });
     });
   });
   check_launch("the gradient of embeddings");

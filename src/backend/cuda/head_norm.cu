@@ -1,5 +1,8 @@
-// head_norm: the arithmetic of rms_norm on each query and key head of a row; the values are copied. One warp
-// a head.
+// head_norm: the arithmetic of rms_norm on each query and key head of a row; the values are copied. Some
+// lanes of a warp take a head.
+#include <bit>
+#include <numeric>
+
 #include "backend/cuda/check.h"
 #include "backend/cuda/column_sums.cuh"
 #include "backend/cuda/kernel_functions.h"
@@ -9,7 +12,7 @@
 namespace snug::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kThreads = 256;
 
 struct Heads {
   int64_t q_heads;
@@ -34,45 +37,69 @@ Heads heads_of(const KernelCall& call) {
           attributes.epsilon};
 }
 
-// The piece of a row that this warp works on.
+// The piece of a row that this thread's lanes work on. Blocks: (tokens, pieces).
 struct Piece {
-  int64_t row;
+  unsigned lanes;
+  unsigned lane;
   int64_t index;
   int64_t begin;  // element of x
   int64_t count;
+
+  __device__ Piece(const Heads& heads, int lanes_log2)
+      : lanes(1U << lanes_log2),
+        lane(threadIdx.x & (lanes - 1)),
+        index((blockIdx.y * kThreads + threadIdx.x) >> lanes_log2),
+        begin(static_cast<int64_t>(blockIdx.x) * heads.columns + index * heads.head_dim),
+        count(min(heads.head_dim, heads.columns - index * heads.head_dim)) {}
+
+  // Over the piece's lanes, in all of them.
+  __device__ float sum(float value) const {
+    unsigned all = (lanes == 32 ? 0U : 1U << lanes) - 1U;
+    unsigned mask = all << (threadIdx.x % 32 - lane);
+    for (unsigned offset = lanes / 2; offset > 0; offset /= 2) {
+      value += __shfl_xor_sync(mask, value, offset);
+    }
+    return value;
+  }
+
+  template <int N, typename T>
+  __device__ void copy(const T* source, T* destination) const {
+    for (int64_t i = lane * N; i < count; i += lanes * N) {
+      store<N>(destination + begin + i, load<N>(source + begin + i));
+    }
+  }
 };
 
-__device__ Piece own_piece(const Heads& heads) {
-  int64_t item = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  int64_t row = item / heads.pieces;
-  int64_t index = item % heads.pieces;
-  int64_t column = index * heads.head_dim;
-  return {row, index, row * heads.columns + column, min(heads.head_dim, heads.columns - column)};
-}
-
-template <typename T, typename W>
-__global__ void head_norm_kernel(Heads heads, const T* x, const W* q_weight, const W* k_weight, T* y) {
-  Piece piece = own_piece(heads);
-  if (piece.row >= heads.tokens) {
+// The second reading of a head comes from the cache.
+template <typename T, typename W, int N>
+__global__ void head_norm_kernel(Heads heads, int lanes_log2, const T* x, const W* q_weight,
+                                 const W* k_weight, T* y) {
+  Piece piece(heads, lanes_log2);
+  if (piece.index >= heads.pieces) {
     return;
   }
-  int lane = static_cast<int>(threadIdx.x) % 32;
   if (piece.index >= heads.normalised) {
-    for (int64_t i = lane; i < piece.count; i += 32) {
-      y[piece.begin + i] = x[piece.begin + i];
-    }
-    return;
+    return piece.copy<N>(x, y);
   }
   const W* weight = piece.index < heads.q_heads ? q_weight : k_weight;
   float squares = 0;
-  for (int64_t i = lane; i < piece.count; i += 32) {
-    float value = to_float(x[piece.begin + i]);
-    squares += value * value;
+  for (int64_t i = piece.lane * N; i < piece.count; i += piece.lanes * N) {
+    Vector<T, N> values = load<N>(x + piece.begin + i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      squares += to_float(values.at[j]) * to_float(values.at[j]);
+    }
   }
-  float scale = rsqrtf(warp_sum(squares) / static_cast<float>(heads.head_dim) + heads.epsilon);
-  for (int64_t i = lane; i < piece.count; i += 32) {
-    float normalised = to_float(round_to<T>(to_float(x[piece.begin + i]) * scale));
-    y[piece.begin + i] = round_to<T>(normalised * to_float(weight[i]));
+  float scale = rsqrtf(piece.sum(squares) / static_cast<float>(heads.head_dim) + heads.epsilon);
+  for (int64_t i = piece.lane * N; i < piece.count; i += piece.lanes * N) {
+    Vector<T, N> values = load<N>(x + piece.begin + i);
+    Vector<W, N> w = load<N>(weight + i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      float normalised = to_float(round_to<T>(to_float(values.at[j]) * scale));
+      values.at[j] = round_to<T>(normalised * to_float(w.at[j]));
+    }
+    store<N>(y + piece.begin + i, values);
   }
 }
 
@@ -87,38 +114,56 @@ struct Backward {
 };
 
 // As in norm.cu, a head instead of a row.
-template <typename T, typename W>
-__global__ void head_norm_backward_kernel(Heads heads, Backward<T, W> buffers) {
-  Piece piece = own_piece(heads);
-  if (piece.row >= heads.tokens) {
+template <typename T, typename W, int N>
+__global__ void head_norm_backward_kernel(Heads heads, int lanes_log2, Backward<T, W> buffers) {
+  Piece piece(heads, lanes_log2);
+  if (piece.index >= heads.pieces) {
     return;
   }
-  int lane = static_cast<int>(threadIdx.x) % 32;
   if (piece.index >= heads.normalised) {
-    for (int64_t i = lane; i < piece.count; i += 32) {
-      buffers.dx[piece.begin + i] = buffers.dy[piece.begin + i];
-    }
-    return;
+    return piece.copy<N>(buffers.dy, buffers.dx);
   }
   const W* weight = piece.index < heads.q_heads ? buffers.q_weight : buffers.k_weight;
   float squares = 0;
   float dot = 0;
-  for (int64_t i = lane; i < piece.count; i += 32) {
-    float value = to_float(buffers.x[piece.begin + i]);
-    squares += value * value;
-    dot += to_float(buffers.dy[piece.begin + i]) * to_float(weight[i]) * value;
+  for (int64_t i = piece.lane * N; i < piece.count; i += piece.lanes * N) {
+    Vector<T, N> x = load<N>(buffers.x + piece.begin + i);
+    Vector<T, N> dy = load<N>(buffers.dy + piece.begin + i);
+    Vector<W, N> w = load<N>(weight + i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      squares += to_float(x.at[j]) * to_float(x.at[j]);
+      dot += to_float(dy.at[j]) * to_float(w.at[j]) * to_float(x.at[j]);
+    }
   }
   float width = static_cast<float>(heads.head_dim);
-  float scale = rsqrtf(warp_sum(squares) / width + heads.epsilon);
-  float pull = warp_sum(dot) * scale * scale / width;
-  if (buffers.scales != nullptr && lane == 0) {
-    buffers.scales[piece.row * heads.normalised + piece.index] = scale;
+  float scale = rsqrtf(piece.sum(squares) / width + heads.epsilon);
+  float pull = piece.sum(dot) * scale * scale / width;
+  if (buffers.scales != nullptr && piece.lane == 0) {
+    buffers.scales[blockIdx.x * heads.normalised + piece.index] = scale;
   }
-  for (int64_t i = lane; i < piece.count; i += 32) {
-    float gradient = to_float(buffers.dy[piece.begin + i]) * to_float(weight[i]);
-    buffers.dx[piece.begin + i] =
-        round_to<T>(scale * (gradient - to_float(buffers.x[piece.begin + i]) * pull));
+  for (int64_t i = piece.lane * N; i < piece.count; i += piece.lanes * N) {
+    Vector<T, N> x = load<N>(buffers.x + piece.begin + i);
+    Vector<T, N> dy = load<N>(buffers.dy + piece.begin + i);
+    Vector<W, N> w = load<N>(weight + i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      float gradient = to_float(dy.at[j]) * to_float(w.at[j]);
+      x.at[j] = round_to<T>(scale * (gradient - to_float(x.at[j]) * pull));
+    }
+    store<N>(buffers.dx + piece.begin + i, x);
   }
+}
+
+// Calls body(Width<N>, lanes_log2, blocks): vectors of N, as many lanes as a head has of them.
+template <typename T, typename Body>
+void with_lanes(const Heads& heads, const Body& body) {
+  with_width<T>(std::gcd(heads.head_dim, heads.columns), [&](auto width) {
+    auto vectors = static_cast<unsigned>(heads.head_dim / decltype(width)::value);
+    int lanes_log2 = std::min(static_cast<int>(std::bit_width(vectors - 1)), 5);
+    dim3 blocks(static_cast<unsigned>(heads.tokens), blocks_for(heads.pieces << lanes_log2, kThreads));
+    body(width, lanes_log2, blocks);
+  });
 }
 
 // What the heads [first, first + count) of a token add to the gradient of their weight.
@@ -152,9 +197,11 @@ void head_norm(const Queue& queue, const KernelCall& call) {
     using T = typename decltype(type)::type;
     with_weight_type<T>(call.inputs[1].dtype, [&](auto weight_type) {
       using W = typename decltype(weight_type)::type;
-      head_norm_kernel<<<blocks_for(heads.tokens * heads.pieces, kWarps), kWarps * 32, 0, queue.stream>>>(
-          heads, call.inputs[0].as<T>(), call.inputs[1].as<W>(), call.inputs[2].as<W>(),
-          call.outputs[0].as<T>());
+      with_lanes<T>(heads, [&](auto width, int lanes_log2, dim3 blocks) {
+        head_norm_kernel<T, W, decltype(width)::value><<<blocks, kThreads, 0, queue.stream>>>(
+            heads, lanes_log2, call.inputs[0].as<T>(), call.inputs[1].as<W>(), call.inputs[2].as<W>(),
+            call.outputs[0].as<T>());
+      });
     });
   });
   check_launch("normalising heads");
@@ -184,8 +231,10 @@ void head_norm_backward(const Queue& queue, const KernelCall& call) {
       Backward<T, W> buffers{x,  call.inputs[1].as<W>(),  call.inputs[2].as<W>(),
                              dy, call.outputs[0].as<T>(), scales};
       SNUG_CHECK(!weights || (buffers.dx != x && buffers.dx != dy), "dx may not lie over x or dy here");
-      head_norm_backward_kernel<<<blocks_for(heads.tokens * heads.pieces, kWarps), kWarps * 32, 0,
-                                  queue.stream>>>(heads, buffers);
+      with_lanes<T>(heads, [&](auto width, int lanes_log2, dim3 blocks) {
+        head_norm_backward_kernel<T, W, decltype(width)::value>
+            <<<blocks, kThreads, 0, queue.stream>>>(heads, lanes_log2, buffers);
+      });
     });
     for (size_t which = 1; which <= 2; ++which) {
       if (call.has_output(which)) {

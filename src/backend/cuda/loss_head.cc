@@ -1,6 +1,5 @@
 // loss_head and loss_head_gradient: the output product, log-softmax and cross-entropy, a chunk of tokens at a
-// time, so that the logits of the whole batch never exist. Logits are fp32; their gradient has the dtype of
-// x.
+// time, so that the logits of the whole batch never exist.
 #include <algorithm>
 
 #include "backend/cuda/blas.h"
@@ -23,7 +22,7 @@ void make_logits(const Queue& queue, const KernelCall& call, int64_t first, cons
   Gemm product;
   product.a = matrix(call.inputs[In::x]).row_block(first, chunk.rows);
   product.b = matrix(call.inputs[In::w]);
-  product.c = {chunk.logits, DType::f32, chunk.rows, chunk.vocabulary, chunk.stride};
+  product.c = {chunk.logits, chunk.dtype, chunk.rows, chunk.vocabulary, chunk.stride};
   product.transpose_b = true;
   queue.blas->run(product, workspace, queue.stream);
 }
@@ -31,9 +30,7 @@ void make_logits(const Queue& queue, const KernelCall& call, int64_t first, cons
 // dx [its rows, D] = dlogits [C,V] W [V,D], and dW [V,D] = or += dlogits^T [V,C] x [C,D].
 void spread_gradient(const Queue& queue, const KernelCall& call, int64_t first, const LogitsChunk& chunk,
                      std::span<std::byte> workspace) {
-  DType dtype = call.inputs[In::x].dtype;
-  int64_t stride = chunk.stride * static_cast<int64_t>(sizeof(float)) / size_of(dtype);
-  Matrix gradient = {chunk.logits, dtype, chunk.rows, chunk.vocabulary, stride};
+  Matrix gradient = {chunk.logits, chunk.dtype, chunk.rows, chunk.vocabulary, chunk.stride};
   if (call.has_output(Out::dx)) {
     Gemm product;
     product.a = gradient;
@@ -58,10 +55,11 @@ void run_chunks(const Queue& queue, const KernelCall& call, bool with_gradient) 
   SNUG_CHECK(tokens > 0, "a loss of no tokens");
   LogitsChunk chunk;
   chunk.vocabulary = call.inputs[In::w].rows();
-  int64_t capacity = chunk_rows(call.op, tokens, chunk.vocabulary);
+  chunk.dtype = logits_dtype(call.op, x.dtype);
+  int64_t capacity = chunk_rows(call.op, tokens, chunk.vocabulary, chunk.dtype);
   chunk.stride = logits_stride(chunk.vocabulary);
   Scratch scratch(call.workspace);
-  chunk.logits = scratch.take<float>(capacity * chunk.stride);
+  chunk.logits = scratch.take<std::byte>(capacity * chunk.stride * size_of(chunk.dtype));
   double* losses = scratch.take<double>(tokens);
   if (!with_gradient && call.has_output(Out::hits)) {
     chunk.hits = call.outputs[Out::hits].as<double>();
@@ -72,7 +70,7 @@ void run_chunks(const Queue& queue, const KernelCall& call, bool with_gradient) 
     chunk.losses = losses + first;
     make_logits(queue, call, first, chunk, scratch.rest());
     if (with_gradient) {
-      softmax_loss_gradient(queue.stream, chunk, call.inputs[In::scale].as<float>(), x.dtype);
+      softmax_loss_gradient(queue.stream, chunk, call.inputs[In::scale].as<float>());
       spread_gradient(queue, call, first, chunk, scratch.rest());
     } else {
       softmax_loss(queue.stream, chunk);

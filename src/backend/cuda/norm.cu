@@ -1,4 +1,7 @@
-// RMS norm, alone and after a residual addition, and its gradient. One block a row; sums in fp32.
+// RMS norm, alone and after a residual addition, one block a row; and its gradient. Sums in fp32.
+#include <algorithm>
+#include <type_traits>
+
 #include "backend/cuda/check.h"
 #include "backend/cuda/column_sums.cuh"
 #include "backend/cuda/kernel_functions.h"
@@ -94,178 +97,196 @@ struct BackwardRows {
   bool accumulate;
 };
 
-// Both sums over the block, in every thread, with one barrier.
-__device__ inline void block_sums(float& first, float& second, float (&shared)[2][32]) {
-  int lane = static_cast<int>(threadIdx.x) % 32;
-  int warp = static_cast<int>(threadIdx.x) / 32;
-  int warps = static_cast<int>(blockDim.x) / 32;
-  first = warp_sum(first);
-  second = warp_sum(second);
-  if (lane == 0) {
-    shared[0][warp] = first;
-    shared[1][warp] = second;
-  }
-  __syncthreads();
-  first = warp_sum(lane < warps ? shared[0][lane] : 0.0F);
-  second = warp_sum(lane < warps ? shared[1][lane] : 0.0F);
-}
+// N neighbouring numbers as they lie in memory: a register has two of 16 bits, where the compiler would give
+// each one of its own.
+template <typename T, int N>
+struct Packed {
+  static constexpr int kWords = (static_cast<int>(sizeof(T)) * N + 3) / 4;
+  uint32_t words[kWords] = {};
 
-// With n = x * scale and g = dy * w:  dx = scale * (g - n * mean(g * n)). The second reading of the row comes
-// from the cache.
-template <typename T, typename W, int N>
-__global__ void norm_backward_kernel(BackwardRows<T> rows, const W* weight) {
-  __shared__ float shared[2][32];
-  int64_t row = static_cast<int64_t>(blockIdx.x) * rows.width;
-  float squares = 0;
-  float dot = 0;
-  for (int64_t i = threadIdx.x * N; i < rows.width; i += blockDim.x * N) {
-    Vector<T, N> x = load<N>(rows.x + row + i);
-    Vector<T, N> dy = load<N>(rows.dy + row + i);
-    Vector<W, N> w = load<N>(weight + i);
+  __device__ void read(const T* source) {
+    if constexpr (sizeof(T) * N < 4) {
+      words[0] = *reinterpret_cast<const uint16_t*>(source);
+    } else {
+      Vector<uint32_t, kWords> raw = load<kWords>(reinterpret_cast<const uint32_t*>(source));
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-      squares += to_float(x.at[j]) * to_float(x.at[j]);
-      dot += to_float(dy.at[j]) * to_float(w.at[j]) * to_float(x.at[j]);
-    }
-  }
-  auto width = static_cast<float>(rows.width);
-  block_sums(squares, dot, shared);
-  float scale = rsqrtf(squares / width + rows.epsilon);
-  float pull = dot * scale * scale / width;
-  for (int64_t i = threadIdx.x * N; i < rows.width; i += blockDim.x * N) {
-    Vector<T, N> x = load<N>(rows.x + row + i);
-    Vector<T, N> dy = load<N>(rows.dy + row + i);
-    Vector<W, N> w = load<N>(weight + i);
-    float values[N];
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      values[j] = scale * (to_float(dy.at[j]) * to_float(w.at[j]) - to_float(x.at[j]) * pull);
-    }
-    write<N>(rows.dx + row + i, values, rows.accumulate);
-  }
-}
-
-// Where the thread's vector v of a row starts.
-template <int N>
-__device__ inline int element_of(int v) {
-  return static_cast<int>(threadIdx.x + v * blockDim.x) * N;
-}
-
-// What a thread has of a row.
-template <typename T, int N, int kVectors>
-struct RowPieces {
-  Vector<T, N> x[kVectors];
-  Vector<T, N> dy[kVectors];
-
-  __device__ void read(const BackwardRows<T>& rows, int64_t row) {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      int i = element_of<N>(v);
-      if (i < rows.width) {
-        x[v] = load<N>(rows.x + row * rows.width + i);
-        dy[v] = load<N>(rows.dy + row * rows.width + i);
+      for (int i = 0; i < kWords; ++i) {
+        words[i] = raw.at[i];
       }
+    }
+  }
+  __device__ float operator[](int j) const {
+    if constexpr (sizeof(T) == 4) {
+      return __uint_as_float(words[j]);
+    } else {
+      auto bits = static_cast<unsigned short>(words[j / 2] >> (16 * (j % 2)));
+      if constexpr (std::is_same_v<T, __half>) {
+        return __half2float(__ushort_as_half(bits));
+      } else {
+        return __uint_as_float(static_cast<uint32_t>(bits) << 16);
+      }
+    }
+  }
+  // From here on numbers are made of the words again, and not kept from before: that takes fewer registers.
+  __device__ void forget_numbers() {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      asm volatile("" : "+r"(words[i]));
     }
   }
 };
 
-// The same, with dw = the sum over rows of dy * n: a block takes a slice of the rows, whose sum a thread
-// keeps for its columns, and reads a row before it is done with the one before.
-template <typename T, typename W, int N, int kVectors>
-__global__ void __launch_bounds__(kMostThreads) norm_backward_slices(BackwardRows<T> rows, const W* weight) {
-  __shared__ float shared[2][2][32];  // by turns, so that one barrier a row is enough
+// A group of warps holds a row in registers, each of its threads 16 numbers of it, or 32 of the widest.
+constexpr int kMostWarps = 16;
+constexpr int kGroupedWarps = 8;  // of a block, where groups are smaller
+static_assert(kMostWarps * 32 * 32 == kWidestNorm);
+
+struct RowGroup {
+  int warps;   // of a group
+  int groups;  // of a block
+  int index;   // this thread's group
+  int thread;  // within its group
+
+  __device__ explicit RowGroup(int warps_of_group)
+      : warps(warps_of_group),
+        groups(static_cast<int>(blockDim.x) / (32 * warps)),
+        index(static_cast<int>(threadIdx.x) / (32 * warps)),
+        thread(static_cast<int>(threadIdx.x) % (32 * warps)) {}
+
+  // Where the thread's vector v of a row starts.
+  template <int N>
+  __device__ int element(int v) const {
+    return (v * warps * 32 + thread) * N;
+  }
+
+  // Both sums over the group, in all of its threads. `shared` may be written again behind the next barrier.
+  __device__ void add_up(float& first, float& second, float (&shared)[kMostWarps][2]) const {
+    first = warp_sum(first);
+    second = warp_sum(second);
+    if (warps == 1) {
+      return;
+    }
+    int lane = thread % 32;
+    if (lane == 0) {
+      shared[threadIdx.x / 32][0] = first;
+      shared[threadIdx.x / 32][1] = second;
+    }
+    asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "r"(warps * 32) : "memory");
+    first = warp_sum(lane < warps ? shared[index * warps + lane][0] : 0.0F);
+    second = warp_sum(lane < warps ? shared[index * warps + lane][1] : 0.0F);
+  }
+};
+
+// With n = x * scale and g = dy * w:  dx = scale * (g - n * mean(g * n)), and dw = the sum over rows of dy *
+// n. A block takes a slice of the rows, its groups take them in turn; a row is read once, before anything
+// waits.
+template <typename T, typename W, int N, int kVectors, bool kWeight>
+__global__ void __launch_bounds__(kMostWarps * 32)
+    norm_backward_kernel(BackwardRows<T> rows, const W* weight, int warps) {
+  __shared__ float shared[2][kMostWarps][2];  // by turns, so that one barrier a row is enough
+  RowGroup group(warps);
   int64_t first = rows.tokens * blockIdx.x / gridDim.x;
   int64_t last = rows.tokens * (blockIdx.x + 1) / gridDim.x;
   auto width = static_cast<float>(rows.width);
+  Packed<W, N> w[kVectors];
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    if (group.element<N>(v) < rows.width) {
+      w[v].read(weight + group.element<N>(v));
+    }
+  }
   float dw[kVectors][N] = {};
-  RowPieces<T, N, kVectors> now;
-  RowPieces<T, N, kVectors> next;
-  next.read(rows, first);
-  for (int64_t row = first; row < last; ++row) {
-    now = next;
-    if (row + 1 < last) {
-      next.read(rows, row + 1);
+  int turn = 0;
+  for (int64_t row = first + group.index; row < last; row += group.groups, turn ^= 1) {
+    int64_t begin = row * rows.width;
+    Packed<T, N> x[kVectors];
+    Packed<T, N> dy[kVectors];
+    Packed<T, N> before[kVectors];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      int i = group.element<N>(v);
+      if (i < rows.width) {
+        x[v].read(rows.x + begin + i);
+        dy[v].read(rows.dy + begin + i);
+        if (rows.accumulate) {
+          before[v].read(rows.dx + begin + i);
+        }
+      }
     }
     float squares = 0;
     float dot = 0;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      int i = element_of<N>(v);
-      if (i < rows.width) {
-        Vector<W, N> w = load<N>(weight + i);
 #pragma unroll
-        for (int j = 0; j < N; ++j) {
-          float x = to_float(now.x[v].at[j]);
-          squares += x * x;
-          dot += to_float(now.dy[v].at[j]) * to_float(w.at[j]) * x;
-        }
+      for (int j = 0; j < N; ++j) {
+        squares += x[v][j] * x[v][j];
+        dot += dy[v][j] * w[v][j] * x[v][j];
       }
+      x[v].forget_numbers();
+      dy[v].forget_numbers();
+      w[v].forget_numbers();
     }
-    block_sums(squares, dot, shared[(row - first) & 1]);
+    group.add_up(squares, dot, shared[turn]);
     float scale = rsqrtf(squares / width + rows.epsilon);
     float pull = dot * scale * scale / width;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      int i = element_of<N>(v);
-      if (i < rows.width) {
-        Vector<W, N> w = load<N>(weight + i);
-        float values[N];
+      Vector<T, N> dx;
 #pragma unroll
-        for (int j = 0; j < N; ++j) {
-          float x = to_float(now.x[v].at[j]);
-          float dy = to_float(now.dy[v].at[j]);
-          values[j] = scale * (dy * to_float(w.at[j]) - x * pull);
-          dw[v][j] += dy * x * scale;
-        }
-        if (rows.dx != nullptr) {
-          write<N>(rows.dx + row * rows.width + i, values, rows.accumulate);
-        }
+      for (int j = 0; j < N; ++j) {
+        dx.at[j] = round_to<T>(before[v][j] + scale * (dy[v][j] * w[v][j] - x[v][j] * pull));
+        dw[v][j] += dy[v][j] * x[v][j] * scale;
+      }
+      w[v].forget_numbers();
+      int i = group.element<N>(v);
+      if (i < rows.width && rows.dx != nullptr) {
+        store<N>(rows.dx + begin + i, dx);
       }
     }
   }
+  if constexpr (kWeight) {
+    // The groups add up what they have, one after the other; the last one writes it.
+    extern __shared__ float sums[];
+    float* slice = rows.partials + blockIdx.x * rows.width;
+    for (int adding = 0; adding < group.groups; ++adding) {
+      if (adding == group.index) {
+        float* destination = adding + 1 < group.groups ? sums : slice;
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    int i = element_of<N>(v);
+        for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-      if (i < rows.width) {
-        rows.partials[blockIdx.x * rows.width + i + j] = dw[v][j];
+          for (int j = 0; j < N; ++j) {
+            int i = group.element<N>(v) + j;
+            if (i < rows.width) {
+              destination[i] = adding > 0 ? sums[i] + dw[v][j] : dw[v][j];
+            }
+          }
+        }
       }
+      __syncthreads();
     }
   }
 }
 
-// As few vectors a thread as there can be: waiting for memory is what takes the time.
 template <typename T, typename W, int N, int kVectors>
-void launch_backward_slices(const Queue& queue, const BackwardRows<T>& rows, const W* weight) {
-  constexpr int kMostVectors = kWidestNorm / (kMostThreads * N);
-  int64_t threads = (rows.width + kVectors * N - 1) / (kVectors * N);
-  if constexpr (kVectors < kMostVectors) {
-    if (threads > kMostThreads) {
-      return launch_backward_slices<T, W, N, kVectors * 2>(queue, rows, weight);
+void launch_backward(const Queue& queue, const BackwardRows<T>& rows, const W* weight) {
+  auto warps = static_cast<int>(blocks_for(rows.width, 32 * N * kVectors));
+  if constexpr (N * kVectors == 16) {
+    if (warps > kMostWarps) {
+      return launch_backward<T, W, N, kVectors * 2>(queue, rows, weight);
     }
   }
-  auto slices = static_cast<unsigned>(norm_slices(rows.tokens));
-  auto whole_warps = static_cast<unsigned>((threads + 31) / 32 * 32);
-  norm_backward_slices<T, W, N, kVectors><<<slices, whole_warps, 0, queue.stream>>>(rows, weight);
-}
-
-template <typename T>
-void launch_backward(const Queue& queue, const BackwardRows<T>& rows, const Tensor& weight) {
-  with_weight_type<T>(weight.dtype, [&](auto weight_type) {
-    using W = typename decltype(weight_type)::type;
-    with_width<T>(rows.width, [&](auto width) {
-      constexpr int kWidth = decltype(width)::value;
-      constexpr int kFewest = kWidth == 1 ? 8 : 1;  // odd widths are rare: fewer kernels of them
-      if (rows.partials != nullptr) {
-        launch_backward_slices<T, W, kWidth, kFewest>(queue, rows, weight.as<W>());
-      } else {
-        norm_backward_kernel<T, W, kWidth>
-            <<<static_cast<unsigned>(rows.tokens), threads_for(rows.width / kWidth), 0, queue.stream>>>(
-                rows, weight.as<W>());
-      }
-    });
-  });
+  SNUG_CHECK(warps <= kMostWarps, "a norm of more numbers than find_unsupported lets through");
+  int groups = std::max(kGroupedWarps / warps, 1);
+  auto threads = static_cast<unsigned>(32 * warps * groups);
+  if (rows.partials != nullptr) {
+    size_t shared_bytes = groups > 1 ? static_cast<size_t>(rows.width) * sizeof(float) : 0;
+    norm_backward_kernel<T, W, N, kVectors, true>
+        <<<static_cast<unsigned>(norm_slices(rows.tokens)), threads, shared_bytes, queue.stream>>>(
+            rows, weight, warps);
+  } else {
+    norm_backward_kernel<T, W, N, kVectors, false>
+        <<<blocks_for(rows.tokens, groups), threads, 0, queue.stream>>>(rows, weight, warps);
+  }
 }
 
 }  // namespace
@@ -324,7 +345,13 @@ void rms_norm_backward(const Queue& queue, const KernelCall& call) {
         .width = x.columns(),
         .epsilon = attributes_of<NormAttributes>(call.op).epsilon,
         .accumulate = call.op.accumulates_output(0)};
-    launch_backward(queue, rows, call.inputs[1]);
+    with_weight_type<T>(call.inputs[1].dtype, [&](auto weight_type) {
+      using W = typename decltype(weight_type)::type;
+      with_width<T>(rows.width, [&](auto width) {
+        constexpr int kWidth = decltype(width)::value;
+        launch_backward<T, W, kWidth, 16 / kWidth>(queue, rows, call.inputs[1].as<W>());
+      });
+    });
     if (with_weight) {
       add_up_slices(queue.stream, rows.partials, dw, slices, call.op.accumulates_output(1));
     }

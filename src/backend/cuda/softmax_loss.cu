@@ -10,6 +10,20 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kSumThreads = 256;
 
+// e^x. Where logits have 16 bits, the units' own power of two is more than exact enough, and a third of the
+// work.
+template <typename T>
+__device__ inline float exponential(float x) {
+  if constexpr (sizeof(T) == 4) {
+    return expf(x);
+  } else {
+    constexpr float kLog2E = 1.44269504F;
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * kLog2E));
+    return y;
+  }
+}
+
 // The running maximum of some logits, and the sum of exp(logit - maximum).
 struct Softmax {
   float maximum = -INFINITY;
@@ -34,25 +48,31 @@ struct Softmax {
 };
 
 // Over the whole row, in every thread.
-__device__ Softmax row_softmax(const float* row, int64_t vocabulary) {
+template <typename T>
+__device__ Softmax row_softmax(const T* row, int64_t vocabulary) {
+  constexpr int N = kVector<T>;
   __shared__ Softmax shared[kThreads / 32];
   Softmax own;
-  int64_t whole = vocabulary / 4 * 4;
-  for (int64_t i = threadIdx.x * 4; i < whole; i += kThreads * 4) {
-    Vector<float, 4> logits = load<4>(row + i);
+  int64_t whole = vocabulary / N * N;
+  for (int64_t i = threadIdx.x * N; i < whole; i += kThreads * N) {
+    Vector<T, N> logits = load<N>(row + i);
     // One comparison a vector: the maximum rarely moves.
-    float largest = fmaxf(fmaxf(logits.at[0], logits.at[1]), fmaxf(logits.at[2], logits.at[3]));
+    float largest = to_float(logits.at[0]);
+#pragma unroll
+    for (int j = 1; j < N; ++j) {
+      largest = fmaxf(largest, to_float(logits.at[j]));
+    }
     if (largest > own.maximum) {
       own.sum *= expf(own.maximum - largest);
       own.maximum = largest;
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      own.sum += expf(logits.at[j] - own.maximum);
+    for (int j = 0; j < N; ++j) {
+      own.sum += exponential<T>(to_float(logits.at[j]) - own.maximum);
     }
   }
   for (int64_t i = whole + threadIdx.x; i < vocabulary; i += kThreads) {
-    own.add(row[i]);
+    own.add(to_float(row[i]));
   }
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) {
@@ -77,26 +97,38 @@ __device__ double loss_of(const Softmax& softmax, float target_logit) {
          static_cast<double>(target_logit);
 }
 
-__global__ void loss_kernel(LogitsChunk chunk) {
+template <typename T>
+__device__ T* own_row(const LogitsChunk& chunk) {
+  return static_cast<T*>(chunk.logits) + static_cast<int64_t>(blockIdx.x) * chunk.stride;
+}
+
+// A negative one: the row has none.
+__device__ int32_t own_target(const LogitsChunk& chunk) {
   int32_t target = chunk.targets[blockIdx.x];
   if (target >= chunk.vocabulary) {
     __trap();
   }
+  return target;
+}
+
+template <typename T>
+__global__ void loss_kernel(LogitsChunk chunk) {
+  int32_t target = own_target(chunk);
   if (target < 0) {
     if (threadIdx.x == 0) {
       chunk.losses[blockIdx.x] = 0;
     }
     return;
   }
-  const float* row = chunk.logits + static_cast<int64_t>(blockIdx.x) * chunk.stride;
+  const T* row = own_row<T>(chunk);
   Softmax softmax = row_softmax(row, chunk.vocabulary);
   if (threadIdx.x == 0) {
-    chunk.losses[blockIdx.x] = loss_of(softmax, row[target]);
+    chunk.losses[blockIdx.x] = loss_of(softmax, to_float(row[target]));
   }
-  if (chunk.hits != nullptr && row[target] >= softmax.maximum) {  // the same in all threads
+  if (chunk.hits != nullptr && to_float(row[target]) >= softmax.maximum) {  // the same in all threads
     int is_earlier = 0;  // one of equal logits, which greedy decoding would choose
     for (int64_t i = threadIdx.x; i < target; i += kThreads) {
-      is_earlier |= row[i] == softmax.maximum ? 1 : 0;
+      is_earlier |= to_float(row[i]) == softmax.maximum ? 1 : 0;
     }
     if (__syncthreads_or(is_earlier) == 0 && threadIdx.x == 0) {
       atomicAdd(chunk.hits, 1.0);  // whole numbers: the same sum in any order
@@ -104,16 +136,11 @@ __global__ void loss_kernel(LogitsChunk chunk) {
   }
 }
 
-// The gradient takes the place of the logits from the row's start on. With a narrower dtype it never
-// overtakes what is still to be read, except within one step of the loop: hence the barrier.
 template <typename T>
 __global__ void gradient_kernel(LogitsChunk chunk, const float* scale_at) {
-  int32_t target = chunk.targets[blockIdx.x];
-  if (target >= chunk.vocabulary) {
-    __trap();
-  }
-  const float* row = chunk.logits + static_cast<int64_t>(blockIdx.x) * chunk.stride;
-  T* gradient = reinterpret_cast<T*>(chunk.logits + static_cast<int64_t>(blockIdx.x) * chunk.stride);
+  constexpr int N = kVector<T>;
+  int32_t target = own_target(chunk);
+  T* row = own_row<T>(chunk);
   float scale = 0;
   float factor = 0;
   Softmax softmax;
@@ -124,26 +151,18 @@ __global__ void gradient_kernel(LogitsChunk chunk, const float* scale_at) {
     factor = scale / softmax.sum;
   }
   if (threadIdx.x == 0) {
-    chunk.losses[blockIdx.x] = target < 0 ? 0.0 : loss_of(softmax, row[target]);
+    chunk.losses[blockIdx.x] = target < 0 ? 0.0 : loss_of(softmax, to_float(row[target]));
   }
   __syncthreads();
-  // The stride is a multiple of 4, so whole vectors may reach past the vocabulary into the row's padding.
-  for (int64_t begin = 0; begin < chunk.vocabulary; begin += kThreads * 4) {
-    int64_t i = begin + threadIdx.x * 4;
-    bool inside = i < chunk.vocabulary;
-    Vector<T, 4> values;
-    if (inside) {
-      Vector<float, 4> logits = load<4>(row + i);
+  // The stride is a multiple of N, so whole vectors may reach past the vocabulary into the row's padding.
+  for (int64_t i = threadIdx.x * N; i < chunk.vocabulary; i += kThreads * N) {
+    Vector<T, N> values = load<N>(row + i);
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        float value = target < 0 ? 0.0F : expf(logits.at[j] - softmax.maximum) * factor;
-        values.at[j] = round_to<T>(i + j == target ? value - scale : value);
-      }
+    for (int j = 0; j < N; ++j) {
+      float value = target < 0 ? 0.0F : exponential<T>(to_float(values.at[j]) - softmax.maximum) * factor;
+      values.at[j] = round_to<T>(i + j == target ? value - scale : value);
     }
-    __syncthreads();
-    if (inside) {
-      store<4>(gradient + i, values);
-    }
+    store<N>(row + i, values);
   }
 }
 
@@ -169,12 +188,15 @@ __global__ void sum_kernel(const double* losses, int64_t count, double* loss, bo
 }  // namespace
 
 void softmax_loss(cudaStream_t stream, const LogitsChunk& chunk) {
-  loss_kernel<<<static_cast<unsigned>(chunk.rows), kThreads, 0, stream>>>(chunk);
+  with_type(chunk.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    loss_kernel<T><<<static_cast<unsigned>(chunk.rows), kThreads, 0, stream>>>(chunk);
+  });
   check_launch("the loss");
 }
 
-void softmax_loss_gradient(cudaStream_t stream, const LogitsChunk& chunk, const float* scale, DType dtype) {
-  with_type(dtype, [&](auto type) {
+void softmax_loss_gradient(cudaStream_t stream, const LogitsChunk& chunk, const float* scale) {
+  with_type(chunk.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     gradient_kernel<T><<<static_cast<unsigned>(chunk.rows), kThreads, 0, stream>>>(chunk, scale);
   });

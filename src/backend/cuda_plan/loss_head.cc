@@ -9,9 +9,12 @@
 namespace snug::cuda {
 
 int64_t loss_head_workspace(const Program& program, const Op& op) {
-  int64_t tokens = program.buffer(op.inputs[LossHeadInput::x]).dims[0].max;
+  const Buffer& x = program.buffer(op.inputs[LossHeadInput::x]);
+  int64_t tokens = x.dims[0].max;
   int64_t vocabulary = program.buffer(op.inputs[LossHeadInput::w]).dims[0].max;
-  return padded_bytes_of<float>(chunk_rows(op, tokens, vocabulary) * logits_stride(vocabulary)) +
+  DType logits = logits_dtype(op, x.dtype());
+  int64_t rows = chunk_rows(op, tokens, vocabulary, logits);
+  return padded_bytes_of<std::byte>(rows * logits_stride(vocabulary) * size_of(logits)) +
          padded_bytes_of<double>(tokens) + kBlasWorkspaceBytes;
 }
 

@@ -17,12 +17,11 @@ int64_t rms_norm_backward_workspace(const Program& program, const Op& op) {
 
 std::string find_unsupported_norm(const Program& program, const Op& op) {
   int64_t width = program.buffer(op.inputs[0]).dims[1].max;
-  if (op.outputs[1] == kNoBuffer || width <= kWidestNorm) {
-    return "";
-  }
-  return fmt::format(
-      "the cuda backend has no kernel for the gradient of a norm's weight of {} numbers, only up to {}",
-      width, kWidestNorm);
+  return width <= kWidestNorm
+             ? ""
+             : fmt::format(
+                   "the cuda backend has no kernel for the gradient of a norm of {} numbers, only up to {}",
+                   width, kWidestNorm);
 }
 
 int64_t head_norm_backward_workspace(const Program& program, const Op& op) {
