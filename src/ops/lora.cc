@@ -4,12 +4,12 @@
 
 #include "ops/rows.h"
 #include "ops/shapes.h"
+#include "program/operands.h"
 
 namespace snug {
 namespace {
 
-// The same buffers in all three kinds: y or its gradient, the down product or its gradient, B or its
-// gradient.
+// y or its gradient, the down product, and B.
 std::string check_parts(const Op& op, const Buffer* y, const Buffer* down, const Buffer* b) {
   if (y == nullptr || down == nullptr || b == nullptr || y->dims.size() != 2 || b->dims.size() != 2) {
     return "needs y [T,out], the down product and B";
@@ -32,39 +32,52 @@ std::string check_up(const Program& program, const Op& op) {
   return check_parts(op, output_of(program, op, 0), input_of(program, op, 0), input_of(program, op, 1));
 }
 
-std::string check_backward_input(const Program& program, const Op& op) {
-  return check_parts(op, input_of(program, op, 0), output_of(program, op, 0), input_of(program, op, 1));
-}
-
-std::string check_backward_weight(const Program& program, const Op& op) {
-  return check_parts(op, input_of(program, op, 0), input_of(program, op, 1), output_of(program, op, 0));
+std::string check_backward(const Program& program, const Op& op) {
+  using In = LoraUpBackwardInput;
+  using Out = LoraUpBackwardOutput;
+  const Buffer* down = input_of(program, op, In::down);
+  const Buffer* b = input_of(program, op, In::b);
+  std::string problem = check_parts(op, input_of(program, op, In::dy), down, b);
+  if (problem.empty()) {
+    problem =
+        find_mismatch({{"gradient of the down product", output_of(program, op, Out::ddown), down->dims, true},
+                       {"dB", output_of(program, op, Out::db), b->dims, true}});
+  }
+  return problem.empty() ? find_dtype_mismatch({down, output_of(program, op, Out::ddown)}) : problem;
 }
 
 void gradient(const Op& op, Gradients& gradients) {
   BufferId down = op.inputs[0];
   BufferId b = op.inputs[1];
-  BufferId dy = gradients.of(op.outputs[0]);
-  if (gradients.wanted(b)) {
-    gradients.append(OpKind::lora_up_backward_weight, {dy, down}, {gradients.target(b)}, op.attributes);
-  }
-  if (gradients.wanted(down)) {
-    gradients.append(OpKind::lora_up_backward_input, {dy, b}, {gradients.target(down)}, op.attributes);
+  if (gradients.wanted(down) || gradients.wanted(b)) {
+    gradients.append(OpKind::lora_up_backward, {gradients.of(op.outputs[0]), down, b},
+                     {gradients.target(down), gradients.target(b)}, op.attributes);
   }
 }
 
-// All three kinds multiply tokens x (rows of B) x rank.
-OpCost cost_of_lora(const Program& program, const Op& op) {
+// Each product multiplies tokens x (rows of B) x rank.
+OpCost cost_of_products(const Program& program, const Op& op, int products) {
   const auto& attributes = attributes_of<LoraAttributes>(op);
   double tokens = static_cast<double>(rows_of(program.buffer(op.inputs[0])));
   double rows = 0;
   for (const LoraPart& part : attributes.parts) {
     rows += static_cast<double>(part.rows);
   }
-  // Parts are products of their own.
-  return {.flops = 2.0 * tokens * rows * static_cast<double>(attributes.rank),
-          .bytes = touched_bytes(program, op),
-          .starts = 1 + (kProductStarts - 1) * static_cast<double>(attributes.parts.size()),
+  // Parts are products of their own. A card reads dy for each of the two of a gradient, but once for small
+  // ranks.
+  constexpr int64_t kSmallRank = 32;
+  bool twice = products > 1 && attributes.rank > kSmallRank;
+  double again = twice ? static_cast<double>(program.buffer(op.inputs[0]).max_bytes()) : 0;
+  return {.flops = 2.0 * products * tokens * rows * static_cast<double>(attributes.rank),
+          .bytes = touched_bytes(program, op) + again,
+          .starts = 1 + (kProductStarts - 1) * products * static_cast<double>(attributes.parts.size()),
           .pace = Pace::adapter};
+}
+OpCost cost_of_up(const Program& program, const Op& op) {
+  return cost_of_products(program, op, 1);
+}
+OpCost cost_of_backward(const Program& program, const Op& op) {
+  return cost_of_products(program, op, 2);
 }
 
 }  // namespace
@@ -73,16 +86,11 @@ const OpRow kLoraUpRow = {.kind = OpKind::lora_up,
                           .name = "lora_up",
                           .find_shape_problem = check_up,
                           .append_gradient = gradient,
-                          .cost = cost_of_lora};
+                          .cost = cost_of_up};
 
-const OpRow kLoraUpBackwardInputRow = {.kind = OpKind::lora_up_backward_input,
-                                       .name = "lora_up_backward_input",
-                                       .find_shape_problem = check_backward_input,
-                                       .cost = cost_of_lora};
-
-const OpRow kLoraUpBackwardWeightRow = {.kind = OpKind::lora_up_backward_weight,
-                                        .name = "lora_up_backward_weight",
-                                        .find_shape_problem = check_backward_weight,
-                                        .cost = cost_of_lora};
+const OpRow kLoraUpBackwardRow = {.kind = OpKind::lora_up_backward,
+                                  .name = "lora_up_backward",
+                                  .find_shape_problem = check_backward,
+                                  .cost = cost_of_backward};
 
 }  // namespace snug

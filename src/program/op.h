@@ -28,8 +28,7 @@ enum class OpKind : uint8_t {
   linear_backward_input,      // dy[T,out], W[out,in] -> dx[T,in] (= or +=)
   linear_backward_weight,     // dy[T,out], x[T,in] -> dW[out,in]? +=, dbias[out]? +=
   lora_up,                    // xa[T,parts*r], B[sum of parts' rows,r] -> y[T,out] (= or +=)
-  lora_up_backward_input,     // dy[T,out], B -> dxa[T,parts*r]
-  lora_up_backward_weight,    // dy[T,out], xa -> dB +=
+  lora_up_backward,           // dy[T,out], xa, B -> dxa[T,parts*r]? (= or +=), dB? +=
   rope,                       // x[T,C], positions[T], inverse_frequencies[head_dim/2] -> y[T,C]
   attention,                  // q[T,Cq], kv[Tk,Ckv], q_offsets[S+1], kv_offsets[S+1], bias[buckets,H]?,
                               //   random[3]? -> o[T,H*hd], lse[T,H]

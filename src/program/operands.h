@@ -19,6 +19,12 @@ struct AttentionBackwardOutput {
 struct HeadNormBackwardInput {
   enum : size_t { x, wq, wk, dy };
 };
+struct LoraUpBackwardInput {
+  enum : size_t { dy, down, b };
+};
+struct LoraUpBackwardOutput {
+  enum : size_t { ddown, db };
+};
 // Of loss_head and its gradient. loss_head counts the targets that greedy decoding would choose, if it is
 // to: those that are the first of the largest logits of their row.
 struct LossHeadInput {

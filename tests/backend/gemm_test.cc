@@ -260,7 +260,8 @@ TEST_P(LoraTest, BackwardInput) {
   BufferId dy = builder.input("dy", activation_, {tokens(kTokens), fixed(kOut)});
   BufferId b = builder.weight("b", weight_, {fixed(kRowsOfB), fixed(kRank)}, {});
   BufferId ddown = builder.temporary("ddown", activation_, {tokens(kTokens), fixed(2 * kRank)});
-  builder.append(OpKind::lora_up_backward_input, "lora", {dy, b}, {ddown}, attributes_);
+  BufferId down = builder.input("down", activation_, {tokens(kTokens), fixed(2 * kRank)});
+  builder.append(OpKind::lora_up_backward, "lora", {dy, down, b}, {ddown, kNoBuffer}, attributes_);
   OpRunner runner(builder.finish());
   runner.set("dy", y_);
   runner.set("b", b_);
@@ -284,8 +285,9 @@ TEST_P(LoraTest, BackwardWeight) {
     BufferId dy = builder.input("dy", activation_, {tokens(kTokens), fixed(kOut)});
     BufferId down = builder.input("down", activation_, {tokens(kTokens), fixed(2 * kRank)});
     BufferId db = builder.persistent("db", DType::f32, {fixed(kRowsOfB), fixed(kRank)}, Role::gradients);
-    Op& op = builder.append(OpKind::lora_up_backward_weight, "lora", {dy, down}, {db}, attributes_);
-    op.accumulates = accumulate ? 1 : 0;
+    BufferId b = builder.weight("b", weight_, {fixed(kRowsOfB), fixed(kRank)}, {});
+    Op& op = builder.append(OpKind::lora_up_backward, "lora", {dy, down, b}, {kNoBuffer, db}, attributes_);
+    op.accumulates = accumulate ? 2 : 0;
     OpRunner runner(builder.finish());
     runner.set("dy", y_);
     runner.set("down", down_);

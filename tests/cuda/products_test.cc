@@ -83,10 +83,8 @@ TEST_P(CudaProducts, LoraPartsOwnTheirColumns) {
     LoraAttributes attributes{
         2.0F, kRank, {{0, 0, first}, {columns - (out() - first), first, out() - first}}};
     builder.append(OpKind::lora_up, "up", {down, b}, {y}, attributes).accumulates = accumulate ? 1 : 0;
-    builder.append(OpKind::lora_up_backward_input, "ddown", {dy, b}, {ddown}, attributes).accumulates =
-        accumulate ? 1 : 0;
-    builder.append(OpKind::lora_up_backward_weight, "db", {dy, down}, {db}, attributes).accumulates =
-        accumulate ? 1 : 0;
+    builder.append(OpKind::lora_up_backward, "backward", {dy, down, b}, {ddown, db}, attributes).accumulates =
+        accumulate ? 3 : 0;
     OnBoth both(builder.finish());
     uint64_t seed = 1;
     for (const char* name : {"down", "b", "y", "dy", "ddown", "db"}) {
@@ -144,10 +142,8 @@ TEST_P(CudaLora, EveryProductOfAnAdapter) {
     LinearAttributes linear{0.5F};
     builder.append(OpKind::linear, "down", {x, a}, {down}, linear).accumulates = accumulates;
     builder.append(OpKind::lora_up, "up", {given, b}, {y}, attributes).accumulates = accumulates;
-    builder.append(OpKind::lora_up_backward_weight, "db", {dy, given}, {db}, attributes).accumulates =
-        accumulates;
-    builder.append(OpKind::lora_up_backward_input, "ddown", {dy, b}, {ddown}, attributes).accumulates =
-        accumulates;
+    builder.append(OpKind::lora_up_backward, "backward", {dy, given, b}, {ddown, db}, attributes)
+        .accumulates = 3 * accumulates;
     builder.append(OpKind::linear_backward_weight, "da", {given, x}, {da, kNoBuffer}, linear).accumulates =
         accumulates;
     builder.append(OpKind::linear_backward_input, "dx", {given, a}, {dx}, linear).accumulates = accumulates;

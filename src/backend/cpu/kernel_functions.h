@@ -60,10 +60,8 @@ int64_t linear_backward_weight_workspace(const Program& program, const Op& op, i
 // lora.cc
 void lora_up(const KernelCall& call);
 int64_t lora_up_workspace(const Program& program, const Op& op, int threads);
-void lora_up_backward_input(const KernelCall& call);
-int64_t lora_up_backward_input_workspace(const Program& program, const Op& op, int threads);
-void lora_up_backward_weight(const KernelCall& call);
-int64_t lora_up_backward_weight_workspace(const Program& program, const Op& op, int threads);
+void lora_up_backward(const KernelCall& call);
+int64_t lora_up_backward_workspace(const Program& program, const Op& op, int threads);
 
 // attention.cc
 void attention(const KernelCall& call);

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernel_functions.h"
+#include "program/operands.h"
 
 namespace snug::cpu {
 namespace {
@@ -56,53 +57,57 @@ int64_t lora_up_workspace(const Program& program, const Op& op, int threads) {
                               threads);
 }
 
-// Part i: ddown_i [T,r] = or += scale * dy [T, its columns] B_i [rows,r].
-void lora_up_backward_input(const KernelCall& call) {
+// Part i: ddown_i [T,r] = or += scale * dy [T, its columns] B_i [rows,r], and dB_i [rows,r] = or += scale *
+// dy^T [its columns, T] down_i [T,r].
+void lora_up_backward(const KernelCall& call) {
+  using In = LoraUpBackwardInput;
+  using Out = LoraUpBackwardOutput;
   const auto& attributes = attributes_of<LoraAttributes>(call.op);
-  PartViews whole = {matrix(call.inputs[0]), matrix(call.outputs[0]), matrix(call.inputs[1])};
-  for (size_t i = 0; i < attributes.parts.size(); ++i) {
-    PartViews part = part_views(attributes, i, whole);
-    Gemm product;
+  Gemm product;
+  product.alpha = attributes.scale;
+  for (size_t i = 0; i < attributes.parts.size() && call.has_output(Out::ddown); ++i) {
+    PartViews part = part_views(
+        attributes, i,
+        {matrix(call.inputs[In::dy]), matrix(call.outputs[Out::ddown]), matrix(call.inputs[In::b])});
     product.a = part.y;
     product.b = part.b;
     product.c = part.down;
-    product.alpha = attributes.scale;
-    product.accumulate = call.op.accumulates_output(0);
+    product.accumulate = call.op.accumulates_output(Out::ddown);
     gemm(product, call.workspace);
   }
-}
-
-int64_t lora_up_backward_input_workspace(const Program& program, const Op& op, int threads) {
-  const auto& attributes = attributes_of<LoraAttributes>(op);
-  const Buffer& dy = program.buffer(op.inputs[0]);
-  return gemm_workspace_bytes({dy.dims[0].max, attributes.rank, largest_part(attributes), dy.dtype(),
-                               program.buffer(op.inputs[1]).dtype(), program.buffer(op.outputs[0]).dtype()},
-                              threads);
-}
-
-// Part i: dB_i [rows,r] = or += scale * dy^T [its columns, T] down_i [T,r].
-void lora_up_backward_weight(const KernelCall& call) {
-  const auto& attributes = attributes_of<LoraAttributes>(call.op);
-  PartViews whole = {matrix(call.inputs[0]), matrix(call.inputs[1]), matrix(call.outputs[0])};
-  for (size_t i = 0; i < attributes.parts.size(); ++i) {
-    PartViews part = part_views(attributes, i, whole);
-    Gemm product;
+  product.transpose_a = true;
+  for (size_t i = 0; i < attributes.parts.size() && call.has_output(Out::db); ++i) {
+    PartViews part = part_views(
+        attributes, i,
+        {matrix(call.inputs[In::dy]), matrix(call.inputs[In::down]), matrix(call.outputs[Out::db])});
     product.a = part.y;
     product.b = part.down;
     product.c = part.b;
-    product.transpose_a = true;
-    product.alpha = attributes.scale;
-    product.accumulate = call.op.accumulates_output(0);
+    product.accumulate = call.op.accumulates_output(Out::db);
     gemm(product, call.workspace);
   }
 }
 
-int64_t lora_up_backward_weight_workspace(const Program& program, const Op& op, int threads) {
+int64_t lora_up_backward_workspace(const Program& program, const Op& op, int threads) {
+  using In = LoraUpBackwardInput;
+  using Out = LoraUpBackwardOutput;
   const auto& attributes = attributes_of<LoraAttributes>(op);
-  const Buffer& dy = program.buffer(op.inputs[0]);
-  return gemm_workspace_bytes({largest_part(attributes), attributes.rank, dy.dims[0].max, dy.dtype(),
-                               program.buffer(op.inputs[1]).dtype(), program.buffer(op.outputs[0]).dtype()},
-                              threads);
+  const Buffer& dy = program.buffer(op.inputs[In::dy]);
+  int64_t tokens = dy.dims[0].max;
+  int64_t bytes = 0;
+  if (op.has_output(Out::ddown)) {
+    bytes = gemm_workspace_bytes(
+        {tokens, attributes.rank, largest_part(attributes), dy.dtype(),
+         program.buffer(op.inputs[In::b]).dtype(), program.buffer(op.outputs[Out::ddown]).dtype()},
+        threads);
+  }
+  if (op.has_output(Out::db)) {
+    bytes = std::max(bytes, gemm_workspace_bytes({largest_part(attributes), attributes.rank, tokens,
+                                                  dy.dtype(), program.buffer(op.inputs[In::down]).dtype(),
+                                                  program.buffer(op.outputs[Out::db]).dtype()},
+                                                 threads));
+  }
+  return bytes;
 }
 
 }  // namespace snug::cpu

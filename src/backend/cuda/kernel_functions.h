@@ -56,8 +56,7 @@ void linear_backward_weight(const Queue& queue, const KernelCall& call);
 
 // lora.cc
 void lora_up(const Queue& queue, const KernelCall& call);
-void lora_up_backward_input(const Queue& queue, const KernelCall& call);
-void lora_up_backward_weight(const Queue& queue, const KernelCall& call);
+void lora_up_backward(const Queue& queue, const KernelCall& call);
 
 // attention.cc
 void attention(const Queue& queue, const KernelCall& call);

@@ -2,6 +2,8 @@
 #include "backend/cuda/blas.h"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda/lora_hopper.h"
+#include "backend/cuda/lora_thin.h"
+#include "program/operands.h"
 
 namespace snug::cuda {
 namespace {
@@ -15,7 +17,8 @@ struct PartViews {
 
 // One product a part; `roles` says which matrix of the part is which of the product.
 template <typename Roles>
-void multiply_parts(const Queue& queue, const KernelCall& call, const PartViews& whole, const Roles& roles) {
+void multiply_parts(const Queue& queue, const KernelCall& call, size_t output, const PartViews& whole,
+                    const Roles& roles) {
   const auto& attributes = attributes_of<LoraAttributes>(call.op);
   for (size_t i = 0; i < attributes.parts.size(); ++i) {
     const LoraPart& part = attributes.parts[i];
@@ -25,7 +28,7 @@ void multiply_parts(const Queue& queue, const KernelCall& call, const PartViews&
         whole.b.row_block(part.b_row, part.rows),
     });
     product.alpha = attributes.scale;
-    product.accumulate = call.op.accumulates_output(0);
+    product.accumulate = call.op.accumulates_output(output);
     queue.blas->run(product, call.workspace, queue.stream);
   }
 }
@@ -34,28 +37,36 @@ void multiply_parts(const Queue& queue, const KernelCall& call, const PartViews&
 
 // Part i: y [T, its columns] = or += scale * down_i [T,r] B_i^T [r,rows].
 void lora_up(const Queue& queue, const KernelCall& call) {
-  if (call.op.accumulates_output(0) && hopper_lora_up(call, queue.stream)) {
+  if (thin_lora_up(call, queue.stream) ||
+      (call.op.accumulates_output(0) && hopper_lora_up(call, queue.stream))) {
     return;
   }
   PartViews whole = {matrix(call.outputs[0]), matrix(call.inputs[0]), matrix(call.inputs[1])};
-  multiply_parts(queue, call, whole, [](const PartViews& part) {
+  multiply_parts(queue, call, 0, whole, [](const PartViews& part) {
     return Gemm{.a = part.down, .b = part.b, .c = part.y, .transpose_b = true};
   });
 }
 
-// Part i: ddown_i [T,r] = or += scale * dy [T, its columns] B_i [rows,r].
-void lora_up_backward_input(const Queue& queue, const KernelCall& call) {
-  PartViews whole = {matrix(call.inputs[0]), matrix(call.outputs[0]), matrix(call.inputs[1])};
-  multiply_parts(queue, call, whole,
-                 [](const PartViews& part) { return Gemm{.a = part.y, .b = part.b, .c = part.down}; });
-}
-
-// Part i: dB_i [rows,r] = or += scale * dy^T [its columns, T] down_i [T,r].
-void lora_up_backward_weight(const Queue& queue, const KernelCall& call) {
-  PartViews whole = {matrix(call.inputs[0]), matrix(call.inputs[1]), matrix(call.outputs[0])};
-  multiply_parts(queue, call, whole, [](const PartViews& part) {
-    return Gemm{.a = part.y, .b = part.down, .c = part.b, .transpose_a = true};
-  });
+// Part i: ddown_i [T,r] = or += scale * dy [T, its columns] B_i [rows,r], and dB_i [rows,r] = or += scale *
+// dy^T [its columns, T] down_i [T,r].
+void lora_up_backward(const Queue& queue, const KernelCall& call) {
+  using In = LoraUpBackwardInput;
+  using Out = LoraUpBackwardOutput;
+  if (thin_lora_gradient(call, queue.stream)) {
+    return;
+  }
+  Matrix dy = matrix(call.inputs[In::dy]);
+  if (call.has_output(Out::db)) {
+    PartViews whole = {dy, matrix(call.inputs[In::down]), matrix(call.outputs[Out::db])};
+    multiply_parts(queue, call, Out::db, whole, [](const PartViews& part) {
+      return Gemm{.a = part.y, .b = part.down, .c = part.b, .transpose_a = true};
+    });
+  }
+  if (call.has_output(Out::ddown)) {
+    PartViews whole = {dy, matrix(call.outputs[Out::ddown]), matrix(call.inputs[In::b])};
+    multiply_parts(queue, call, Out::ddown, whole,
+                   [](const PartViews& part) { return Gemm{.a = part.y, .b = part.b, .c = part.down}; });
+  }
 }
 
 }  // namespace snug::cuda
