@@ -32,8 +32,8 @@ TEST(PlanForACard, HasTheBytesThatACardWasSeenToGive) {
                               "memory.loss_chunk_tokens=1024", "--set", "memory.recompute=" + recompute}));
     return json["device_bytes"].get<int64_t>();
   };
-  EXPECT_EQ(planned_bytes("full"), 22'611'179'776);
-  EXPECT_EQ(planned_bytes("selective"), 34'221'275'392);
+  EXPECT_EQ(planned_bytes("full"), 22'588'520'448);
+  EXPECT_EQ(planned_bytes("selective"), 33'909'848'320);
 }
 
 TEST(PlanForACard, NeedsNoLimit) {

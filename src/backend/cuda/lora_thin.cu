@@ -375,6 +375,9 @@ bool run_gradient(ThinArguments a, ThinGradients to, const KernelCall& call, cud
   if (at_once < std::min<int64_t>(tokens, 16 * Shape::kTokens)) {
     return false;
   }
+  // As many times as that takes, of one size.
+  int64_t times = (tokens + at_once - 1) / at_once;
+  at_once = static_cast<int64_t>(blocks_for((tokens + times - 1) / times, Shape::kTokens)) * Shape::kTokens;
   Scratch scratch(call.workspace);
   a.db_sums = scratch.take<float>(int64_t{a.splits} * a.b_rows * kRank);
   a.ddown_sums = scratch.take<float>(std::min(at_once, tokens) * blocks * kRank);
