@@ -1,8 +1,11 @@
-// Fusion of residual addition and norm, and of a gated activation with its gradient.
+// Fusion of residual addition and norm, of a gated activation with its gradient, and of an adapter's
+// gradients.
 #include "compile/fuse.h"
 
 #include <algorithm>
 #include <set>
+
+#include "program/operands.h"
 
 namespace snug {
 namespace {
@@ -66,6 +69,15 @@ bool make_with_gradient(Ops& ops, size_t index) {
   return true;
 }
 
+// Whether `next` makes the down product's gradient of the adapter whose dB `op` makes, and nothing else.
+bool is_other_gradient(const Op& op, const Op& next) {
+  using In = LoraUpBackwardInput;
+  using Out = LoraUpBackwardOutput;
+  return op.kind == OpKind::lora_up_backward && next.kind == op.kind && op.name == next.name &&
+         op.inputs[In::dy] == next.inputs[In::dy] && !op.has_output(Out::ddown) &&
+         !next.has_output(Out::db) && attributes_of<LoraAttributes>(op).rank <= kSmallRank;
+}
+
 }  // namespace
 
 Program fuse_additions(Program program) {
@@ -82,6 +94,26 @@ Program fuse_additions(Program program) {
     add.outputs.push_back(op.outputs[0]);
     add.attributes = op.attributes;
     add.name += " + " + op.name;
+  }
+  program.ops = std::move(fused);
+  return program;
+}
+
+Program fuse_adapter_gradients(Program program) {
+  using In = LoraUpBackwardInput;
+  using Out = LoraUpBackwardOutput;
+  std::vector<Op> fused;
+  fused.reserve(program.ops.size());
+  for (Op& op : program.ops) {
+    if (fused.empty() || !is_other_gradient(fused.back(), op)) {
+      fused.push_back(std::move(op));
+      continue;
+    }
+    Op& both = fused.back();
+    both.inputs[In::b] = op.inputs[In::b];
+    both.outputs[Out::ddown] = op.outputs[Out::ddown];
+    both.accumulates |= op.accumulates;
+    both.begins |= op.begins;
   }
   program.ops = std::move(fused);
   return program;

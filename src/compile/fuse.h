@@ -8,6 +8,9 @@ namespace snug {
 // add followed by the rms_norm of its sum becomes add_rms_norm: the same arithmetic, one pass.
 Program fuse_additions(Program program);
 
+// The two gradients of an adapter's up product of small rank become one op, which reads dy once.
+Program fuse_adapter_gradients(Program program);
+
 // A gated activation that is made again for the backward pass is made by its own gradient, which reads gate
 // and up in any case; what needs it waits until then.
 Program fuse_gates_made_again(Program program);

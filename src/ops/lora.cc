@@ -32,26 +32,40 @@ std::string check_up(const Program& program, const Op& op) {
   return check_parts(op, output_of(program, op, 0), input_of(program, op, 0), input_of(program, op, 1));
 }
 
+// Of each pair, an operand and its gradient, either may be left out, but not both.
 std::string check_backward(const Program& program, const Op& op) {
   using In = LoraUpBackwardInput;
   using Out = LoraUpBackwardOutput;
   const Buffer* down = input_of(program, op, In::down);
   const Buffer* b = input_of(program, op, In::b);
-  std::string problem = check_parts(op, input_of(program, op, In::dy), down, b);
-  if (problem.empty()) {
-    problem =
-        find_mismatch({{"gradient of the down product", output_of(program, op, Out::ddown), down->dims, true},
-                       {"dB", output_of(program, op, Out::db), b->dims, true}});
+  const Buffer* ddown = output_of(program, op, Out::ddown);
+  const Buffer* db = output_of(program, op, Out::db);
+  if ((ddown != nullptr && b == nullptr) || (db != nullptr && down == nullptr)) {
+    return "makes the down product's gradient of B, and that of B of the down product";
   }
-  return problem.empty() ? find_dtype_mismatch({down, output_of(program, op, Out::ddown)}) : problem;
+  std::string problem =
+      check_parts(op, input_of(program, op, In::dy), down != nullptr ? down : ddown, b != nullptr ? b : db);
+  if (problem.empty() && ddown != nullptr && down != nullptr) {
+    problem = find_mismatch({{"gradient of the down product", ddown, down->dims}});
+  }
+  if (problem.empty() && db != nullptr && b != nullptr) {
+    problem = find_mismatch({{"dB", db, b->dims}});
+  }
+  return problem.empty() ? find_dtype_mismatch({down, ddown}) : problem;
 }
 
+// Two ops, as neither needs what the other one does; where they meet, they are joined (compile/fuse.h).
 void gradient(const Op& op, Gradients& gradients) {
   BufferId down = op.inputs[0];
   BufferId b = op.inputs[1];
-  if (gradients.wanted(down) || gradients.wanted(b)) {
-    gradients.append(OpKind::lora_up_backward, {gradients.of(op.outputs[0]), down, b},
-                     {gradients.target(down), gradients.target(b)}, op.attributes);
+  BufferId dy = gradients.of(op.outputs[0]);
+  if (gradients.wanted(b)) {
+    gradients.append(OpKind::lora_up_backward, {dy, down, kNoBuffer}, {{}, gradients.target(b)},
+                     op.attributes);
+  }
+  if (gradients.wanted(down)) {
+    gradients.append(OpKind::lora_up_backward, {dy, kNoBuffer, b}, {gradients.target(down), {}},
+                     op.attributes);
   }
 }
 
@@ -63,13 +77,9 @@ OpCost cost_of_products(const Program& program, const Op& op, int products) {
   for (const LoraPart& part : attributes.parts) {
     rows += static_cast<double>(part.rows);
   }
-  // Parts are products of their own. A card reads dy for each of the two of a gradient, but once for small
-  // ranks.
-  constexpr int64_t kSmallRank = 32;
-  bool twice = products > 1 && attributes.rank > kSmallRank;
-  double again = twice ? static_cast<double>(program.buffer(op.inputs[0]).max_bytes()) : 0;
+  // Parts are products of their own.
   return {.flops = 2.0 * products * tokens * rows * static_cast<double>(attributes.rank),
-          .bytes = touched_bytes(program, op) + again,
+          .bytes = touched_bytes(program, op),
           .starts = 1 + (kProductStarts - 1) * products * static_cast<double>(attributes.parts.size()),
           .pace = Pace::adapter};
 }
@@ -77,7 +87,8 @@ OpCost cost_of_up(const Program& program, const Op& op) {
   return cost_of_products(program, op, 1);
 }
 OpCost cost_of_backward(const Program& program, const Op& op) {
-  return cost_of_products(program, op, 2);
+  using Out = LoraUpBackwardOutput;
+  return cost_of_products(program, op, op.has_output(Out::ddown) && op.has_output(Out::db) ? 2 : 1);
 }
 
 }  // namespace

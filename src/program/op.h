@@ -28,7 +28,7 @@ enum class OpKind : uint8_t {
   linear_backward_input,      // dy[T,out], W[out,in] -> dx[T,in] (= or +=)
   linear_backward_weight,     // dy[T,out], x[T,in] -> dW[out,in]? +=, dbias[out]? +=
   lora_up,                    // xa[T,parts*r], B[sum of parts' rows,r] -> y[T,out] (= or +=)
-  lora_up_backward,           // dy[T,out], xa, B -> dxa[T,parts*r]? (= or +=), dB? +=
+  lora_up_backward,           // dy[T,out], xa?, B? -> dxa[T,parts*r]? (= or +=), of B; dB? +=, of xa
   rope,                       // x[T,C], positions[T], inverse_frequencies[head_dim/2] -> y[T,C]
   attention,                  // q[T,Cq], kv[Tk,Ckv], q_offsets[S+1], kv_offsets[S+1], bias[buckets,H]?,
                               //   random[3]? -> o[T,H*hd], lse[T,H]
@@ -86,6 +86,9 @@ struct LoraAttributes {
   int64_t rank = 0;
   std::vector<LoraPart> parts;  // part i reads columns [i * rank, (i + 1) * rank) of the down product
 };
+// Up to here both gradients of an up product are made at once, where a backend can: they take no longer than
+// reading dy.
+inline constexpr int64_t kSmallRank = 32;
 
 struct RopeAttributes {
   int64_t rotated_heads = 0;  // heads at the front of each row that are rotated (queries, then keys)

@@ -15,6 +15,7 @@
 #include "compile/recompute.h"
 #include "compile/sum_order.h"
 #include "ops/table.h"
+#include "program/operands.h"
 #include "support/small_llama.h"
 
 namespace snug {
@@ -250,6 +251,30 @@ TEST(Fuse, JoinsEveryAdditionWithTheNormAfterIt) {
   EXPECT_EQ(count(program, OpKind::add), 0);
   EXPECT_EQ(count(program, OpKind::add_rms_norm), 2 * 3);
   EXPECT_EQ(count(program, OpKind::rms_norm), 1);
+}
+
+TEST(Fuse, GradientsOfSmallAdaptersAreOneOpWhereTheyMeet) {
+  using Out = LoraUpBackwardOutput;
+  Program backward = verified(add_backward(with_lora({"all-linear"})));
+  int64_t apart = count(backward, OpKind::lora_up_backward);
+  Program program = verified(fuse_adapter_gradients(backward));
+  EXPECT_EQ(count(program, OpKind::lora_up_backward), apart / 2);
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::lora_up_backward) {
+      EXPECT_TRUE(op.has_output(Out::ddown) && op.has_output(Out::db)) << op.name;
+      EXPECT_TRUE(op.accumulates_output(Out::db) && !op.accumulates_output(Out::ddown)) << op.name;
+    }
+  }
+  // Of the down layer, whose dB waits for the gate that is made again, they do not meet.
+  Program again = fuse_gates_made_again(apply_recompute(backward, {Recompute::full}));
+  Program mixed = verified(fuse_adapter_gradients(again));
+  EXPECT_EQ(count(mixed, OpKind::lora_up_backward), apart / 2 + 3);
+  for (Op& op : backward.ops) {
+    if (op.kind == OpKind::lora_up_backward) {
+      std::get<LoraAttributes>(op.attributes).rank = kSmallRank + 1;
+    }
+  }
+  EXPECT_EQ(count(fuse_adapter_gradients(backward), OpKind::lora_up_backward), apart);
 }
 
 TEST(Fuse, GatesMadeAgainAreMadeByTheirGradients) {

@@ -13,7 +13,6 @@ namespace snug::cuda {
 namespace {
 
 constexpr int kMostParts = 4;
-constexpr int64_t kLargestRank = 32;
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kColumns = 64 * kWarps;  // of y that a block has: 64 a warp, a panel of the tile
@@ -317,7 +316,7 @@ bool has_room(int shared_bytes) {
 // False: these products are not for the kernels here.
 bool make_arguments(const LoraAttributes& attributes, const Tensor& y, const Tensor& down, const Tensor& b,
                     ThinArguments& a) {
-  if (y.dtype == DType::f32 || b.dtype != y.dtype || attributes.rank > kLargestRank ||
+  if (y.dtype == DType::f32 || b.dtype != y.dtype || attributes.rank > kSmallRank ||
       attributes.rank % 8 != 0 || attributes.parts.size() > kMostParts || !is_aligned(y) ||
       !is_aligned(down) || !is_aligned(b)) {
     return false;

@@ -10,6 +10,7 @@
 #include "backend/cuda_plan/need_functions.h"
 #include "backend/cuda_plan/row_sums.h"
 #include "backend/cuda_plan/scratch.h"
+#include "program/operands.h"
 
 namespace snug::cuda {
 
@@ -48,8 +49,10 @@ int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
 
 // Products multiply one dtype with itself, and add biases of the result's dtype.
 std::string find_unsupported_product(const Program& program, const Op& op) {
+  using Backward = LoraUpBackwardInput;
+  bool reads_b = op.kind == OpKind::lora_up_backward && op.has_input(Backward::b);
   const Buffer& a = program.buffer(op.inputs[0]);
-  const Buffer& b = program.buffer(op.inputs[1]);
+  const Buffer& b = program.buffer(op.inputs[reads_b ? size_t{Backward::b} : 1]);
   Format weight = b.format.is_coded() ? Format(b.format.dtype) : b.format;  // as it is multiplied
   if (a.format != weight) {
     return fmt::format(

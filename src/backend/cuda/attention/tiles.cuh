@@ -268,22 +268,32 @@ __device__ inline void add_weighted_rows(Sums<kRowTiles, kBlocks>& sums,
   }
 }
 
-// sums += left[row.., kDepth] right[kDepth, column..], both tiles in shared memory. `column` is a multiple of
-// the sums' columns.
-template <typename T, int kLeftRows, int kDepth, int kRowTiles, int kBlocks>
-__device__ inline void add_product(float (&sums)[kRowTiles][kBlocks][4], uint32_t left, int row,
-                                   uint32_t right, int column) {
-  Fragments lefts = Fragments::along_rows(left, row);
+// sums += left right[kDepth, column..], the right tile in shared memory; `read` gives 16 rows of 16 columns
+// of the left operand. `column` is a multiple of the sums' columns.
+template <typename T, int kDepth, int kRowTiles, int kBlocks, typename Read>
+__device__ inline void add_steps(float (&sums)[kRowTiles][kBlocks][4], const Read& read, uint32_t right,
+                                 int column) {
   Fragments rights = Fragments::along_rows(right, 0).from<kDepth>(column / 8);
 #pragma unroll
   for (int step = 0; step < kDepth / 16; ++step) {
     uint32_t a[kRowTiles][4];
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
-      load_matrices(a[r], lefts.at<kLeftRows>(16 * r, 2 * step));
+      read(a[r], r, step);
     }
     add_step<T, kDepth, kRowTiles, kBlocks>(sums, a, rights, 16 * step);
   }
+}
+
+// sums += left[row.., kDepth] right[kDepth, column..], both tiles in shared memory.
+template <typename T, int kLeftRows, int kDepth, int kRowTiles, int kBlocks>
+__device__ inline void add_product(float (&sums)[kRowTiles][kBlocks][4], uint32_t left, int row,
+                                   uint32_t right, int column) {
+  Fragments lefts = Fragments::along_rows(left, row);
+  auto read = [&](uint32_t(&a)[4], int r, int step) {
+    load_matrices(a, lefts.at<kLeftRows>(16 * r, 2 * step));
+  };
+  add_steps<T, kDepth>(sums, read, right, column);
 }
 
 // sums += left[kDepth, row..]^T right[kDepth, column..], likewise; `row` is a multiple of the sums' rows.
@@ -291,16 +301,10 @@ template <typename T, int kDepth, int kRowTiles, int kBlocks>
 __device__ inline void add_product_of_columns(float (&sums)[kRowTiles][kBlocks][4], uint32_t left, int row,
                                               uint32_t right, int column) {
   Fragments lefts = Fragments::across_rows(left, 0).from<kDepth>(row / 8);
-  Fragments rights = Fragments::along_rows(right, 0).from<kDepth>(column / 8);
-#pragma unroll
-  for (int step = 0; step < kDepth / 16; ++step) {
-    uint32_t a[kRowTiles][4];
-#pragma unroll
-    for (int r = 0; r < kRowTiles; ++r) {
-      load_matrices_transposed(a[r], lefts.at<kDepth>(16 * step, 2 * r));
-    }
-    add_step<T, kDepth, kRowTiles, kBlocks>(sums, a, rights, 16 * step);
-  }
+  auto read = [&](uint32_t(&a)[4], int r, int step) {
+    load_matrices_transposed(a, lefts.at<kDepth>(16 * step, 2 * r));
+  };
+  add_steps<T, kDepth>(sums, read, right, column);
 }
 
 // Rounds sums into a tile of kRows rows, from its row and column on; multiples as above.
