@@ -16,6 +16,7 @@ constexpr int kMostParts = 4;
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kColumns = 64 * kWarps;  // of y that a block has: 64 a warp, a panel of the tile
+constexpr int kWarpSteps = 64 / 16;    // of a warp's columns, 16 deep
 constexpr int kAddingThreads = 256;
 
 struct ThinPart {
@@ -119,6 +120,71 @@ struct GradientShape {
   static_assert(kColumns * kPanelRowBytes <= kSumsAt);
 };
 
+// What a warp's columns add to the gradient of the down product's tile, to where all warps' shares are added
+// up.
+template <class Shape>
+__device__ inline void store_share(const float (&ddown)[Shape::kTokens / 16][Shape::kRank / 8][4],
+                                   float* shares) {
+  constexpr int kBlocks = Shape::kRank / 8;
+  int warp = static_cast<int>(threadIdx.x) / 32;
+  int lane = static_cast<int>(threadIdx.x) % 32;
+  float* own = shares + warp * Shape::kWarpSums + lane / 4 * Shape::kSumStride + 2 * (lane % 4);
+#pragma unroll
+  for (int i = 0; i < 2 * (Shape::kTokens / 16) * kBlocks; ++i) {
+    int half = i % 2;
+    int n = i / 2 % kBlocks;
+    int r = i / (2 * kBlocks);
+    *reinterpret_cast<float2*>(own + (16 * r + 8 * half) * Shape::kSumStride + 8 * n) =
+        make_float2(ddown[r][n][2 * half], ddown[r][n][2 * half + 1]);
+  }
+}
+
+template <class Shape>
+__device__ inline void add_up_shares(const ThinArguments& a, const float* shares, int tile) {
+  constexpr int kRank = Shape::kRank;
+#pragma unroll
+  for (int i = 0; i < Shape::kTokens * kRank / (2 * kThreads); ++i) {
+    int element = 2 * (i * kThreads + static_cast<int>(threadIdx.x));
+    int row = element / kRank;
+    const float* from = shares + row * Shape::kSumStride + element % kRank;
+    float2 sum = make_float2(0, 0);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      float2 part = *reinterpret_cast<const float2*>(from + w * Shape::kWarpSums);
+      sum.x += part.x;
+      sum.y += part.y;
+    }
+    int64_t token = tile * Shape::kTokens + row;
+    if (token < a.tokens) {
+      *reinterpret_cast<float2*>(
+          a.ddown_sums + (static_cast<int64_t>(blockIdx.x) * a.tokens + token) * kRank + element % kRank) =
+          sum;
+    }
+  }
+}
+
+// A warp's rows of dB, of this block's share of the tokens.
+template <class Shape>
+__device__ inline void store_db(const ThinArguments& a, const float (&db)[kWarpSteps][Shape::kRank / 8][4],
+                                int64_t first_row, int rows) {
+  constexpr int kRank = Shape::kRank;
+  constexpr int kBlocks = kRank / 8;
+  int warp = static_cast<int>(threadIdx.x) / 32;
+  int lane = static_cast<int>(threadIdx.x) % 32;
+  float* to = a.db_sums + (static_cast<int64_t>(blockIdx.y) * a.b_rows + first_row) * kRank + 2 * (lane % 4);
+#pragma unroll
+  for (int i = 0; i < 2 * kWarpSteps * kBlocks; ++i) {
+    int half = i % 2;
+    int n = i / 2 % kBlocks;
+    int step = i / (2 * kBlocks);
+    int row = warp * 64 + 16 * step + 8 * half + lane / 4;
+    if (row < rows) {
+      *reinterpret_cast<float2*>(to + row * kRank + 8 * n) =
+          make_float2(db[step][n][2 * half], db[step][n][2 * half + 1]);
+    }
+  }
+}
+
 // A block's columns, over its share of the tokens. A warp has 64 of them: dB of these stays in its registers,
 // and of each tile of tokens it makes what its columns add to the down product's gradient.
 template <typename T, class Shape>
@@ -127,11 +193,9 @@ __global__ void __launch_bounds__(kThreads, 2) thin_gradient_kernel(ThinArgument
   constexpr int kRank = Shape::kRank;
   constexpr int kTokens = Shape::kTokens;
   constexpr int kBlocks = kRank / 8;
-  constexpr int kSteps = 64 / 16;  // of a warp's columns
   ColumnBlock columns(a, static_cast<int>(blockIdx.x));
   int thread = static_cast<int>(threadIdx.x);
   int warp = thread / 32;
-  int lane = thread % 32;
   uint32_t memory = shared_address(shared);
   auto* sums = reinterpret_cast<float*>(shared + Shape::kSumsAt);
 
@@ -140,10 +204,10 @@ __global__ void __launch_bounds__(kThreads, 2) thin_gradient_kernel(ThinArgument
   commit_copies();
   wait_copies<0>();
   __syncthreads();
-  uint32_t b[kSteps][kBlocks / 2][4];
+  uint32_t b[kWarpSteps][kBlocks / 2][4];
   Fragments b_rows = Fragments::along_rows(memory, warp * 64);
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kWarpSteps; ++step) {
 #pragma unroll
     for (int n = 0; n < kBlocks; n += 2) {
       load_matrices_transposed(b[step][n / 2], b_rows.at<kColumns>(16 * step, n));
@@ -168,8 +232,8 @@ __global__ void __launch_bounds__(kThreads, 2) thin_gradient_kernel(ThinArgument
     commit_copies();
   };
 
-  float db[kSteps][kBlocks][4];
-  clear<kSteps, kBlocks>(db);
+  float db[kWarpSteps][kBlocks][4];
+  clear<kWarpSteps, kBlocks>(db);
   if (first < last) {
     fetch(first);
   }
@@ -181,13 +245,13 @@ __global__ void __launch_bounds__(kThreads, 2) thin_gradient_kernel(ThinArgument
       wait_copies<0>();
     }
     __syncthreads();
-    add_product_of_columns<T, kTokens, kSteps, kBlocks>(db, stage_of(tile), warp * 64,
-                                                        stage_of(tile) + Shape::kTileBytes, 0);
+    add_product_of_columns<T, kTokens, kWarpSteps, kBlocks>(db, stage_of(tile), warp * 64,
+                                                            stage_of(tile) + Shape::kTileBytes, 0);
     float ddown[kTokens / 16][kBlocks][4];
     clear<kTokens / 16, kBlocks>(ddown);
     Fragments dy = Fragments::along_rows(stage_of(tile) + warp * kTokens * kPanelRowBytes, 0);
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kWarpSteps; ++step) {
 #pragma unroll
       for (int r = 0; r < kTokens / 16; ++r) {
         uint32_t left[4];
@@ -199,50 +263,11 @@ __global__ void __launch_bounds__(kThreads, 2) thin_gradient_kernel(ThinArgument
         }
       }
     }
-    float* own = sums + warp * Shape::kWarpSums + lane / 4 * Shape::kSumStride + 2 * (lane % 4);
-#pragma unroll
-    for (int i = 0; i < 2 * (kTokens / 16) * kBlocks; ++i) {
-      int half = i % 2;
-      int n = i / 2 % kBlocks;
-      int r = i / (2 * kBlocks);
-      *reinterpret_cast<float2*>(own + (16 * r + 8 * half) * Shape::kSumStride + 8 * n) =
-          make_float2(ddown[r][n][2 * half], ddown[r][n][2 * half + 1]);
-    }
+    store_share<Shape>(ddown, sums);
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kTokens * kRank / (2 * kThreads); ++i) {
-      int element = 2 * (i * kThreads + thread);
-      int row = element / kRank;
-      const float* from = sums + row * Shape::kSumStride + element % kRank;
-      float2 sum = make_float2(0, 0);
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) {
-        float2 part = *reinterpret_cast<const float2*>(from + w * Shape::kWarpSums);
-        sum.x += part.x;
-        sum.y += part.y;
-      }
-      int64_t token = tile * kTokens + row;
-      if (token < a.tokens) {
-        *reinterpret_cast<float2*>(
-            a.ddown_sums + (static_cast<int64_t>(blockIdx.x) * a.tokens + token) * kRank + element % kRank) =
-            sum;
-      }
-    }
+    add_up_shares<Shape>(a, sums, tile);
   }
-
-  float* db_sums =
-      a.db_sums + (static_cast<int64_t>(blockIdx.y) * a.b_rows + columns.b_row) * kRank + 2 * (lane % 4);
-#pragma unroll
-  for (int i = 0; i < 2 * kSteps * kBlocks; ++i) {
-    int half = i % 2;
-    int n = i / 2 % kBlocks;
-    int step = i / (2 * kBlocks);
-    int row = warp * 64 + 16 * step + 8 * half + lane / 4;
-    if (row < columns.count) {
-      *reinterpret_cast<float2*>(db_sums + row * kRank + 8 * n) =
-          make_float2(db[step][n][2 * half], db[step][n][2 * half + 1]);
-    }
-  }
+  store_db<Shape>(a, db, columns.b_row, columns.count);
 }
 
 struct ThinGradients {
