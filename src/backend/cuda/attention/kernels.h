@@ -11,7 +11,6 @@ struct Card {
   int shared_limit_bytes = 0;
   int processors = 0;
   bool has_bf16 = false;  // tensor cores, in the code that was built
-  cudaError_t status = cudaSuccess;
 };
 
 // Any dtype, head size and alignment, without tensor cores.

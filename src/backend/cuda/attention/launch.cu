@@ -55,27 +55,26 @@ bool is_aligned(const void* pointer, uintptr_t bytes) {
   return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
 }
 
-Card find_card(const AttentionParameters& p) {
-  Card card;
+cudaError_t find_card(const AttentionParameters& p, Card& card) {
   int device = 0;
-  card.status = cudaGetDevice(&device);
-  if (card.status == cudaSuccess) {
-    card.status =
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) {
+    status =
         cudaDeviceGetAttribute(&card.shared_limit_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   }
-  if (card.status == cudaSuccess) {
-    card.status = cudaDeviceGetAttribute(&card.processors, cudaDevAttrMultiProcessorCount, device);
+  if (status == cudaSuccess) {
+    status = cudaDeviceGetAttribute(&card.processors, cudaDevAttrMultiProcessorCount, device);
   }
   cudaFuncAttributes attributes{};
-  if (card.status == cudaSuccess) {
-    card.status = attributes_of_built_code(attributes);
+  if (status == cudaSuccess) {
+    status = attributes_of_built_code(attributes);
   }
   card.has_bf16 = attributes.ptxVersion >= 80;
   if (p.shared_limit_bytes > 0) {
     card.shared_limit_bytes =
         static_cast<int>(std::min<int64_t>(card.shared_limit_bytes, p.shared_limit_bytes));
   }
-  return card;
+  return status;
 }
 
 bool fits_tensor_cores(const AttentionParameters& p, const Card& card) {
@@ -98,15 +97,15 @@ bool may_use_hopper(const AttentionParameters& p) {
 }  // namespace
 
 cudaError_t attention_forward(const AttentionParameters& p, cudaStream_t stream) {
-  Card card = find_card(p);
-  if (card.status != cudaSuccess) {
-    return card.status;
+  Card card;
+  cudaError_t status = find_card(p, card);
+  if (status != cudaSuccess) {
+    return status;
   }
   AttentionArguments a = make_arguments(p);
   if (!fits_tensor_cores(p, card)) {
     return plain_forward(a, stream);
   }
-  cudaError_t status = cudaSuccess;
   if (may_use_hopper(p) && hopper_forward(a, stream, status)) {
     return status;
   }
@@ -114,13 +113,13 @@ cudaError_t attention_forward(const AttentionParameters& p, cudaStream_t stream)
 }
 
 cudaError_t attention_backward(const AttentionParameters& p, cudaStream_t stream) {
-  Card card = find_card(p);
-  if (card.status != cudaSuccess) {
-    return card.status;
+  Card card;
+  cudaError_t status = find_card(p, card);
+  if (status != cudaSuccess) {
+    return status;
   }
   AttentionArguments a = make_arguments(p);
   bool tensor_cores = fits_tensor_cores(p, card);
-  cudaError_t status = cudaSuccess;
   if (tensor_cores && may_use_hopper(p) && hopper_backward(a, stream, status)) {
     return status;
   }
