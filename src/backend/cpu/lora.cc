@@ -15,11 +15,21 @@ struct PartViews {
   MatrixView b;
 };
 
-PartViews part_views(const LoraAttributes& attributes, size_t i, const PartViews& whole) {
-  const LoraPart& part = attributes.parts[i];
-  return {whole.y.column_block(part.y_column, part.rows),
-          whole.down.column_block(static_cast<int64_t>(i) * attributes.rank, attributes.rank),
-          whole.b.row_block(part.b_row, part.rows)};
+// One product a part; `roles` says which matrix of the part is which of the product.
+template <typename Roles>
+void multiply_parts(const KernelCall& call, size_t output, const PartViews& whole, const Roles& roles) {
+  const auto& attributes = attributes_of<LoraAttributes>(call.op);
+  for (size_t i = 0; i < attributes.parts.size(); ++i) {
+    const LoraPart& part = attributes.parts[i];
+    Gemm product = roles(PartViews{
+        whole.y.column_block(part.y_column, part.rows),
+        whole.down.column_block(static_cast<int64_t>(i) * attributes.rank, attributes.rank),
+        whole.b.row_block(part.b_row, part.rows),
+    });
+    product.alpha = attributes.scale;
+    product.accumulate = call.op.accumulates_output(output);
+    gemm(product, call.workspace);
+  }
 }
 
 int64_t largest_part(const LoraAttributes& attributes) {
@@ -34,19 +44,10 @@ int64_t largest_part(const LoraAttributes& attributes) {
 
 // Part i: y [T, its columns] = or += scale * down_i [T,r] B_i^T [r,rows].
 void lora_up(const KernelCall& call) {
-  const auto& attributes = attributes_of<LoraAttributes>(call.op);
   PartViews whole = {matrix(call.outputs[0]), matrix(call.inputs[0]), matrix(call.inputs[1])};
-  for (size_t i = 0; i < attributes.parts.size(); ++i) {
-    PartViews part = part_views(attributes, i, whole);
-    Gemm product;
-    product.a = part.down;
-    product.b = part.b;
-    product.c = part.y;
-    product.transpose_b = true;
-    product.alpha = attributes.scale;
-    product.accumulate = call.op.accumulates_output(0);
-    gemm(product, call.workspace);
-  }
+  multiply_parts(call, 0, whole, [](const PartViews& part) {
+    return Gemm{.a = part.down, .b = part.b, .c = part.y, .transpose_b = true};
+  });
 }
 
 int64_t lora_up_workspace(const Program& program, const Op& op, int threads) {
@@ -62,29 +63,17 @@ int64_t lora_up_workspace(const Program& program, const Op& op, int threads) {
 void lora_up_backward(const KernelCall& call) {
   using In = LoraUpBackwardInput;
   using Out = LoraUpBackwardOutput;
-  const auto& attributes = attributes_of<LoraAttributes>(call.op);
-  Gemm product;
-  product.alpha = attributes.scale;
-  for (size_t i = 0; i < attributes.parts.size() && call.has_output(Out::ddown); ++i) {
-    PartViews part = part_views(
-        attributes, i,
-        {matrix(call.inputs[In::dy]), matrix(call.outputs[Out::ddown]), matrix(call.inputs[In::b])});
-    product.a = part.y;
-    product.b = part.b;
-    product.c = part.down;
-    product.accumulate = call.op.accumulates_output(Out::ddown);
-    gemm(product, call.workspace);
+  MatrixView dy = matrix(call.inputs[In::dy]);
+  if (call.has_output(Out::ddown)) {
+    PartViews whole = {dy, matrix(call.outputs[Out::ddown]), matrix(call.inputs[In::b])};
+    multiply_parts(call, Out::ddown, whole,
+                   [](const PartViews& part) { return Gemm{.a = part.y, .b = part.b, .c = part.down}; });
   }
-  product.transpose_a = true;
-  for (size_t i = 0; i < attributes.parts.size() && call.has_output(Out::db); ++i) {
-    PartViews part = part_views(
-        attributes, i,
-        {matrix(call.inputs[In::dy]), matrix(call.inputs[In::down]), matrix(call.outputs[Out::db])});
-    product.a = part.y;
-    product.b = part.down;
-    product.c = part.b;
-    product.accumulate = call.op.accumulates_output(Out::db);
-    gemm(product, call.workspace);
+  if (call.has_output(Out::db)) {
+    PartViews whole = {dy, matrix(call.inputs[In::down]), matrix(call.outputs[Out::db])};
+    multiply_parts(call, Out::db, whole, [](const PartViews& part) {
+      return Gemm{.a = part.y, .b = part.down, .c = part.b, .transpose_a = true};
+    });
   }
 }
 
