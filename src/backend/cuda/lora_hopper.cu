@@ -7,6 +7,7 @@
 
 #include "backend/cuda/attention/hopper.cuh"
 #include "backend/cuda/check.h"
+#include "backend/cuda/vectors.cuh"
 
 namespace snug::cuda {
 namespace {
@@ -236,11 +237,6 @@ bool launch_for_rank(const UpArguments& a, cudaStream_t stream) {
   return a.rank <= 64 ? launch<T, LoraShape<64>>(a, stream) : launch<T, LoraShape<128>>(a, stream);
 }
 
-// Rows are read and written 16 bytes at a time.
-bool is_aligned(const Tensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0 && tensor.columns() % 8 == 0;
-}
-
 }  // namespace
 
 bool hopper_lora_up(const KernelCall& call, cudaStream_t stream) {
@@ -250,7 +246,8 @@ bool hopper_lora_up(const KernelCall& call, cudaStream_t stream) {
   const Tensor& y = call.outputs[0];
   // For a single part the library's product was seen to be as fast.
   if (y.dtype == DType::f32 || attributes.rank > 128 || attributes.parts.size() < 2 ||
-      attributes.parts.size() > kMostParts || !is_aligned(down) || !is_aligned(b) || !is_aligned(y)) {
+      attributes.parts.size() > kMostParts || !has_whole_vectors(down) || !has_whole_vectors(b) ||
+      !has_whole_vectors(y)) {
     return false;
   }
   UpArguments a;

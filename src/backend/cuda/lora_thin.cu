@@ -1,3 +1,5 @@
+// LoRA's up product of small ranks, and both of its gradients in one pass over dy, with the tiles of
+// attention's portable kernels: what is multiplied is too little to be worth Hopper's own.
 #include "backend/cuda/lora_thin.h"
 
 #include <algorithm>
@@ -324,11 +326,6 @@ __global__ void add_thin_sums(ThinArguments a, ThinGradients to) {
   }
 }
 
-// Rows are read and written 16 bytes at a time.
-bool is_aligned(const Tensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0 && tensor.columns() % 8 == 0;
-}
-
 bool has_room(int shared_bytes) {
   int device = 0;
   int limit = 0;
@@ -342,8 +339,8 @@ bool has_room(int shared_bytes) {
 bool make_arguments(const LoraAttributes& attributes, const Tensor& y, const Tensor& down, const Tensor& b,
                     ThinArguments& a) {
   if (y.dtype == DType::f32 || b.dtype != y.dtype || attributes.rank > kSmallRank ||
-      attributes.rank % 8 != 0 || attributes.parts.size() > kMostParts || !is_aligned(y) ||
-      !is_aligned(down) || !is_aligned(b)) {
+      attributes.rank % 8 != 0 || attributes.parts.size() > kMostParts || !has_whole_vectors(y) ||
+      !has_whole_vectors(down) || !has_whole_vectors(b)) {
     return false;
   }
   a.y = y.data;

@@ -140,6 +140,11 @@ void with_width(int64_t columns, const Body& body) {
   body(Width<1>{});
 }
 
+// Whether rows of 2-byte numbers can be read and written 16 bytes at a time.
+inline bool has_whole_vectors(const Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0 && tensor.columns() % kVector<__half> == 0;
+}
+
 inline unsigned blocks_for(int64_t items, int64_t per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }

@@ -4,15 +4,9 @@
 #pragma once
 
 #include "backend/cuda/attention/work.cuh"
+#include "backend/cuda/power_of_two.cuh"
 
 namespace snug::cuda {
-
-// 2^x to about two units in the last place; 0 for -inf.
-__device__ inline float power_of_two(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
 
 // Where a block of scores stands: of row 0 and column 0, one of which is a key and the other a query.
 struct ScoreBlock {
