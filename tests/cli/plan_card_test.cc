@@ -23,8 +23,8 @@ TEST(PlanForACard, IsTheGoldenOne) {
   EXPECT_EQ(result.output, read_text_file(source_path("tests/goldens/plans/case1_cuda.txt")));
 }
 
-// Selective: the arena of an H200 after a run at these settings, as the allocator counts it. Full: as it is
-// planned; on the card it was run with shorter rows (21,949,952,000 bytes planned and allocated).
+// Selective: planned and run on an H200 at these settings (32.15 GiB with the context; the driver
+// counted 32.11). Full: as it is planned.
 TEST(PlanForACard, HasTheBytesThatACardWasSeenToGive) {
   auto planned_bytes = [](const std::string& recompute) {
     Json json =
