@@ -78,7 +78,64 @@ bool is_other_gradient(const Op& op, const Op& next) {
          !next.has_output(Out::db) && attributes_of<LoraAttributes>(op).rank <= kSmallRank;
 }
 
+// Whether the op is a product of plain 16-bit numbers without a bias: what a backend can join.
+bool is_plain_product(const Program& program, const Op& op, OpKind kind) {
+  if (op.kind != kind || op.has_input(2)) {
+    return false;
+  }
+  const Format& weight = program.buffer(op.inputs[1]).format;
+  return !weight.is_coded() && size_of(weight.dtype) == 2 && weight == program.buffer(op.inputs[0]).format;
+}
+
+bool is_gate_of(const Program& program, const Op& product, const Op& gate) {
+  return gate.kind == OpKind::gated_activation && is_plain_product(program, product, OpKind::linear) &&
+         gate.inputs[0] == product.outputs[0] && gate.accumulates == 0 &&
+         gate.is_backward == product.is_backward;
+}
+
+bool is_gate_gradient_of(const Program& program, const Op& product, const Op& gate) {
+  return gate.kind == OpKind::gated_activation_backward &&
+         is_plain_product(program, product, OpKind::linear_backward_input) &&
+         gate.inputs[1] == product.outputs[0] && gate.accumulates == 0;
+}
+
+void join_gate(Op& product, Op& gate) {
+  product.kind = OpKind::gated_linear;
+  product.attributes =
+      GatedLinearAttributes{attributes_of<LinearAttributes>(product), attributes_of<GateAttributes>(gate)};
+  product.outputs.push_back(gate.outputs[0]);
+  product.name += " + " + gate.name;
+}
+
+// Where the product only writes, what it writes is no buffer any more.
+void join_gate_gradient(Op& product, Op& gate) {
+  BufferId dgated = product.accumulates_output(0) ? product.outputs[0] : kNoBuffer;
+  product.kind = OpKind::gated_linear_backward;
+  product.attributes =
+      GatedLinearAttributes{attributes_of<LinearAttributes>(product), attributes_of<GateAttributes>(gate)};
+  product.inputs = {gate.inputs[0], dgated, product.inputs[0], product.inputs[1]};
+  product.outputs = std::move(gate.outputs);
+  product.accumulates = 0;
+  product.name += " + " + gate.name;
+}
+
 }  // namespace
+
+Program fuse_gated_products(Program program) {
+  std::vector<Op> fused;
+  fused.reserve(program.ops.size());
+  for (Op& op : program.ops) {
+    if (!fused.empty() && is_gate_of(program, fused.back(), op)) {
+      join_gate(fused.back(), op);
+    } else if (!fused.empty() && is_gate_gradient_of(program, fused.back(), op)) {
+      join_gate_gradient(fused.back(), op);
+    } else {
+      fused.push_back(std::move(op));
+    }
+  }
+  program.ops = std::move(fused);
+  return program;
+}
 
 Program fuse_additions(Program program) {
   std::vector<Op> fused;

@@ -22,6 +22,8 @@ extern const OpRow kAttentionRow;
 extern const OpRow kAttentionBackwardRow;
 extern const OpRow kGatedActivationRow;
 extern const OpRow kGatedActivationBackwardRow;
+extern const OpRow kGatedLinearRow;
+extern const OpRow kGatedLinearBackwardRow;
 extern const OpRow kAddRow;
 extern const OpRow kDropoutRow;
 extern const OpRow kLossHeadRow;

@@ -27,6 +27,8 @@ const OpRow& row_of(OpKind kind) {
       &kAttentionBackwardRow,
       &kGatedActivationRow,
       &kGatedActivationBackwardRow,
+      &kGatedLinearRow,
+      &kGatedLinearBackwardRow,
       &kAddRow,
       &kDropoutRow,
       &kLossHeadRow,

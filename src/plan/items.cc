@@ -18,7 +18,9 @@ std::vector<BufferId> merge_in_place(const Program& program, const std::vector<I
     const Op& op = program.ops[static_cast<size_t>(index)];
     for (size_t place = 0; place < std::min(row_of(op.kind).in_place, op.outputs.size()); ++place) {
       bool hands_over =
-          effect_on_input(op, place) == Effect::read && effect_on_output(op, place) == Effect::write;
+          op.has_input(place) && op.has_output(place) &&
+          (effect_on_input(op, place) == Effect::read || effect_on_input(op, place) == Effect::update) &&
+          effect_on_output(op, place) == Effect::write;
       if (!hands_over) {
         continue;
       }

@@ -36,20 +36,23 @@ enum class OpKind : uint8_t {
                               //   -> dq[T,Cq], dkv[Tk,Ckv], dbias[buckets,H]? +=
   gated_activation,           // x[T,2F] (gate, then up) -> y[T,F] = f(gate) * up
   gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F] [, y[T,F]: made again]
-  add,                        // a, b -> a + b
-  dropout,                    // x[T,C], random[3] = seed, step, first token -> y[T,C] (= or +=)
-  loss_head,                  // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, hits[1]? +=
-  loss_head_gradient,         // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, dx[T,D], dW[V,D]? +=
-  select_rows,                // x[T,D], rows[S] -> y[S,D]
-  cache_write,                // x[T,C], slots[T] -> cache[.,Cc]: row slots[t] = columns of x[t]
-  copy,                       // x -> y, converting the dtype
-  fill,                       // -> each output = value
-  scale_loss,                 // share[1], clock[4] -> scale[1] = share * the loss scale
-  gradient_norm,              // gradients... -> norm[1]
-  close_step,                 // learning_rates[steps], norm[1] -> clock[4], scalars[4], loss_sum[1] = 0,
-                              //   history[steps,3]: one row is written
-  adamw,       // gradients (n), scalars[4], norm[1], random[2]? = seed, step -> parameters (n),
-               //   first moments (n), second moments (n), compute copies (n)?
+  gated_linear,               // x[T,in], W[2F,in] -> xw[T,2F] (= or +=), y[T,F] = f(gate) * up
+  gated_linear_backward,  // x[T,2F], dgated[T,F]? ~, dy[T,out], W[out,F] -> dx[T,2F] [, y[T,F]: made again]:
+                          //   gated_activation_backward of (dgated +) dy W
+  add,                    // a, b -> a + b
+  dropout,                // x[T,C], random[3] = seed, step, first token -> y[T,C] (= or +=)
+  loss_head,              // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, hits[1]? +=
+  loss_head_gradient,     // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, dx[T,D], dW[V,D]? +=
+  select_rows,            // x[T,D], rows[S] -> y[S,D]
+  cache_write,            // x[T,C], slots[T] -> cache[.,Cc]: row slots[t] = columns of x[t]
+  copy,                   // x -> y, converting the dtype
+  fill,                   // -> each output = value
+  scale_loss,             // share[1], clock[4] -> scale[1] = share * the loss scale
+  gradient_norm,          // gradients... -> norm[1]
+  close_step,             // learning_rates[steps], norm[1] -> clock[4], scalars[4], loss_sum[1] = 0,
+                          //   history[steps,3]: one row is written
+  adamw,                  // gradients (n), scalars[4], norm[1], random[2]? = seed, step -> parameters (n),
+                          //   first moments (n), second moments (n), compute copies (n)?
   adamw_8bit,  // gradients (n), scalars[4], norm[1], random[2] = seed, step, maps[2,256] -> parameters (n),
                //   first moments (n) and second moments (n), both codes, compute copies (n)?
   adafactor,  // gradients (n), scalars[4], norm[1], clock[4], random[2]? = seed, step -> parameters (n), mean
@@ -126,6 +129,12 @@ struct GateAttributes {
   Activation activation = Activation::silu;
 };
 
+// Of a product and the gated activation behind it.
+struct GatedLinearAttributes {
+  LinearAttributes product = {};
+  GateAttributes gate = {};
+};
+
 struct LossAttributes {
   int64_t chunk_tokens = 0;  // rows of logits held at once; 0: as the backend likes it
 };
@@ -176,10 +185,10 @@ struct AdafactorAttributes {
   bool has_copies = false;  // a compute copy of each parameter is written as well
 };
 
-using Attributes =
-    std::variant<std::monostate, NormAttributes, HeadNormAttributes, LinearAttributes, LoraAttributes,
-                 RopeAttributes, AttentionAttributes, GateAttributes, DropoutAttributes, LossAttributes,
-                 CacheAttributes, FillAttributes, StepAttributes, AdamwAttributes, AdafactorAttributes>;
+using Attributes = std::variant<std::monostate, NormAttributes, HeadNormAttributes, LinearAttributes,
+                                LoraAttributes, RopeAttributes, AttentionAttributes, GateAttributes,
+                                GatedLinearAttributes, DropoutAttributes, LossAttributes, CacheAttributes,
+                                FillAttributes, StepAttributes, AdamwAttributes, AdafactorAttributes>;
 
 // What an op does with one of its operands. Who checks, places, recomputes, moves or saves buffers lives on
 // this one fact; the op table says it (ops/effects.h).

@@ -25,6 +25,13 @@ struct LoraUpBackwardInput {
 struct LoraUpBackwardOutput {
   enum : size_t { ddown, db };
 };
+// x is gate and up; dgated what an adapter has made of the activation's gradient, if anything has.
+struct GatedLinearBackwardInput {
+  enum : size_t { x, dgated, dy, w };
+};
+struct GatedLinearBackwardOutput {
+  enum : size_t { dx, gated };
+};
 // Of loss_head and its gradient. loss_head counts the targets that greedy decoding would choose, if it is
 // to: those that are the first of the largest logits of their row.
 struct LossHeadInput {

@@ -79,12 +79,15 @@ Json byte_tokenizer() {
     return Json{{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
                 {"rstrip", false}, {"normalized", false}, {"special", true}};
   };
+  // All of its fields: Hugging Face's reader wants each of them.
+  Json byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   return {{"version", "1.0"},
           {"added_tokens", {special(256, "<s>"), special(257, "</s>")}},
           {"normalizer", nullptr},
-          {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+          {"pre_tokenizer", byte_level},
           {"post_processor", nullptr},
-          {"decoder", {{"type", "ByteLevel"}}},
+          {"decoder", byte_level},
           {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
 }
 

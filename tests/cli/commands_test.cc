@@ -220,6 +220,13 @@ TEST(Cli, ASyntheticModelOfAPublishedShapeTrains) {
   write_file_atomically(shape + "/config.json", config.dump());
   ASSERT_EQ(run_snug({"synth", shape, model, "--seed", "3"}).exit_code, 0);
   EXPECT_EQ(run_snug({"synth", shape, model}).exit_code, 2) << "an existing model must not be overwritten";
+  // Hugging Face's tokenizers take no ByteLevel without these three.
+  Json tokenizer = read_json(model + "/tokenizer.json");
+  for (const char* part : {"pre_tokenizer", "decoder"}) {
+    for (const char* field : {"add_prefix_space", "trim_offsets", "use_regex"}) {
+      EXPECT_TRUE(tokenizer[part].contains(field)) << part << " has no " << field;
+    }
+  }
   CommandResult result =
       run_snug({"train", kRecipe, "--json", "--set", "model.path=" + model, "--set", "training.max_steps=2",
                 "--set", "output_dir=" + (folder.path() / "run").string()});

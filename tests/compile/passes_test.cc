@@ -304,6 +304,38 @@ TEST(Fuse, GatesMadeAgainAreMadeByTheirGradients) {
       << "kept: nothing to join";
 }
 
+TEST(Fuse, ProductsOf16BitsTakeTheGatesBehindThem) {
+  using In = GatedLinearBackwardInput;
+  ForwardOptions options{.goal = Goal::loss, .dtype = DType::bf16, .max_tokens = 10, .max_sequences = 2};
+  LoraSection lora;
+  lora.r = 4;
+  lora.target_modules = {"all-linear"};
+  Program adapted = add_adapters(build_forward(small_llama(), options), lora, false);
+  Program full = build_forward(small_llama(), options);
+  for (Buffer& buffer : full.buffers) {
+    buffer.trainable = is_model_parameter(buffer);
+  }
+  for (bool has_adapters : {true, false}) {
+    Program apart = put_adapters_first(add_backward(has_adapters ? adapted : full));
+    Program program = verified(fuse_gated_products(apart));
+    EXPECT_EQ(count(program, OpKind::gated_linear), 3);
+    EXPECT_EQ(count(program, OpKind::gated_linear_backward), 3);
+    EXPECT_EQ(count(program, OpKind::gated_activation) + count(program, OpKind::gated_activation_backward),
+              0);
+    EXPECT_EQ(program.ops.size(), apart.ops.size() - 6);
+    for (const Op& op : program.ops) {
+      // What adapters have made of the gradient is added to; without them the product has no buffer.
+      if (op.kind == OpKind::gated_linear_backward) {
+        EXPECT_EQ(op.has_input(In::dgated), has_adapters) << op.name;
+      } else if (op.kind == OpKind::gated_linear) {
+        EXPECT_EQ(op.accumulates_output(0), has_adapters) << op.name;
+      }
+    }
+  }
+  Program wide = add_backward(with_lora({"all-linear"}));
+  EXPECT_EQ(verified(fuse_gated_products(wide)).ops.size(), wide.ops.size()) << "fp32 stays as it is";
+}
+
 // The ops that write or add to a buffer, in order, as "=lora_up" and "+linear".
 std::string writers_of(const Program& program, const std::string& buffer) {
   std::string text;

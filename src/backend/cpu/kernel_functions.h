@@ -27,6 +27,12 @@ void rope(const KernelCall& call);
 void gated_activation(const KernelCall& call);
 void gated_activation_backward(const KernelCall& call);
 
+// gated_linear.cc
+void gated_linear(const KernelCall& call);
+int64_t gated_linear_workspace(const Program& program, const Op& op, int threads);
+void gated_linear_backward(const KernelCall& call);
+int64_t gated_linear_backward_workspace(const Program& program, const Op& op, int threads);
+
 // elementwise.cc
 void add(const KernelCall& call);
 void copy(const KernelCall& call);

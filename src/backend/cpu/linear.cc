@@ -132,9 +132,10 @@ void linear_backward_input(const KernelCall& call) {
 int64_t linear_backward_input_workspace(const Program& program, const Op& op, int threads) {
   const Buffer& dy = program.buffer(op.inputs[0]);
   const Buffer& weight = program.buffer(op.inputs[1]);
-  return rounding_bytes(dy, weight) +
-         gemm_workspace_bytes(sizes_of(dy, weight, program.buffer(op.outputs[0]), weight.dims[0].max),
-                              threads);
+  GemmSizes sizes = {dy.dims[0].max,     weight.dims[1].max,
+                     weight.dims[0].max, is_fp8(weight.format) ? weight.format : dy.format,
+                     weight.format,      dy.format};
+  return rounding_bytes(dy, weight) + gemm_workspace_bytes(sizes, threads);
 }
 
 // dW [out,in] = or += scale * dy^T [out,T] x [T,in]; dbias [out] = or += column sums of dy.

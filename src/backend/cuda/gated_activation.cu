@@ -1,6 +1,7 @@
 // Gated activations of feed-forward blocks: y = f(gate) * up, with gate and up side by side in x[T, 2F]. One
 // thread a vector, fp32 math.
 #include "backend/cuda/check.h"
+#include "backend/cuda/gate_functions.cuh"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda/vectors.cuh"
 
@@ -8,38 +9,6 @@ namespace snug::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-// A function's value and slope at one point.
-struct ValueAndSlope {
-  float value;
-  float slope;
-};
-
-struct Silu {
-  __device__ static ValueAndSlope at(float x) {
-    float s = 1.0F / (1.0F + expf(-x));
-    return {x * s, s * (1.0F + x * (1.0F - s))};
-  }
-};
-
-// 0.5 x (1 + tanh(u)) = x sigmoid(2u), with u = sqrt(2 / pi) (x + 0.044715 x^3).
-struct GeluTanh {
-  __device__ static ValueAndSlope at(float x) {
-    constexpr float kTwiceRoot = 1.5957691216057308F;
-    constexpr float kCubic = 0.044715F;
-    float s = 1.0F / (1.0F + expf(-kTwiceRoot * (x + kCubic * x * x * x)));
-    float inner_slope = kTwiceRoot * (1.0F + 3.0F * kCubic * x * x);
-    return {x * s, s + x * s * (1.0F - s) * inner_slope};
-  }
-};
-
-struct Gelu {
-  __device__ static ValueAndSlope at(float x) {
-    constexpr float kInverseRootTwoPi = 0.39894228040143268F;
-    float cumulative = normcdff(x);
-    return {x * cumulative, cumulative + x * kInverseRootTwoPi * expf(-0.5F * x * x)};
-  }
-};
 
 template <typename Function, typename T, int N>
 __global__ void forward_kernel(const T* x, T* y, int64_t elements, int64_t width, bool accumulate) {
@@ -54,7 +23,7 @@ __global__ void forward_kernel(const T* x, T* y, int64_t elements, int64_t width
   float values[N];
 #pragma unroll
   for (int j = 0; j < N; ++j) {
-    values[j] = Function::at(to_float(gate.at[j])).value * to_float(up.at[j]);
+    values[j] = Function::template at<T>(to_float(gate.at[j])).value * to_float(up.at[j]);
   }
   write<N>(y + i, values, accumulate);
 }
@@ -74,7 +43,7 @@ __global__ void backward_kernel(const T* x, const T* dy, T* dx, T* again, int64_
   float value[N];
 #pragma unroll
   for (int j = 0; j < N; ++j) {
-    ValueAndSlope f = Function::at(to_float(gate.at[j]));
+    ValueAndSlope f = Function::template at<T>(to_float(gate.at[j]));
     float g = to_float(gradient.at[j]);
     dgate[j] = g * to_float(up.at[j]) * f.slope;
     dup[j] = g * f.value;
@@ -84,18 +53,6 @@ __global__ void backward_kernel(const T* x, const T* dy, T* dx, T* again, int64_
   write<N>(dx + at + width, dup, false);
   if (again != nullptr) {
     write<N>(again + i, value, false);
-  }
-}
-
-template <typename Body>
-void with_function(Activation activation, const Body& body) {
-  switch (activation) {
-    case Activation::silu:
-      return body(Silu{});
-    case Activation::gelu_tanh:
-      return body(GeluTanh{});
-    case Activation::gelu:
-      return body(Gelu{});
   }
 }
 

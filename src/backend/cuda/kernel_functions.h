@@ -27,6 +27,10 @@ void rope(const Queue& queue, const KernelCall& call);
 void gated_activation(const Queue& queue, const KernelCall& call);
 void gated_activation_backward(const Queue& queue, const KernelCall& call);
 
+// gated_linear.cc
+void gated_linear(const Queue& queue, const KernelCall& call);
+void gated_linear_backward(const Queue& queue, const KernelCall& call);
+
 // elementwise.cu
 void add(const Queue& queue, const KernelCall& call);
 void copy(const Queue& queue, const KernelCall& call);

@@ -25,6 +25,8 @@ constexpr KernelRows<Kernel> kRows = {{
     {OpKind::attention_backward, attention_backward},
     {OpKind::gated_activation, gated_activation},
     {OpKind::gated_activation_backward, gated_activation_backward},
+    {OpKind::gated_linear, gated_linear},
+    {OpKind::gated_linear_backward, gated_linear_backward},
     {OpKind::add, add},
     {OpKind::dropout, dropout},
     {OpKind::loss_head, loss_head},

@@ -10,6 +10,7 @@
 #include "backend/cuda_plan/need_functions.h"
 #include "backend/cuda_plan/row_sums.h"
 #include "backend/cuda_plan/scratch.h"
+#include "backend/gated_calls.h"
 #include "program/operands.h"
 
 namespace snug::cuda {
@@ -45,6 +46,17 @@ int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
     bytes = std::max(bytes, padded_bytes_of<float>(bias_gradient_floats(dy.dims[0].max, dy.dims[1].max)));
   }
   return bytes;
+}
+
+// The product's, and room for what it makes where that has no buffer.
+int64_t gated_linear_backward_workspace(const Program& program, const Op& op) {
+  DType dtype = program.buffer(op.inputs[GatedLinearBackwardInput::x]).dtype();
+  return kBlasWorkspaceBytes +
+         padded_bytes_of<std::byte>(bytes_of(dtype, gated_scratch_elements(program, op)));
+}
+
+std::string find_unsupported_gated(const Program& program, const Op& op) {
+  return find_unsupported_product(program, product_of(op));
 }
 
 // Products multiply one dtype with itself, and add biases of the result's dtype.

@@ -1,0 +1,245 @@
+// gated_linear_backward on Hopper. The sums of a tile are the activation's gradient; planes are gate, up and
+// what was there of that gradient before, and become the gradients of gate and up, and the activation made
+// again.
+#include "backend/cuda/gate_functions.cuh"
+#include "backend/cuda/gated_product.cuh"
+#include "backend/cuda/gated_product.h"
+#include "program/operands.h"
+
+namespace snug::cuda {
+namespace {
+
+using In = GatedLinearBackwardInput;
+using Out = GatedLinearBackwardOutput;
+
+constexpr int kPanelFeatures = 64;
+constexpr int kPanelBytes = kTileTokens * 2 * kPanelFeatures;  // of a plane
+// Deep products have time for a round of planes after the other, and wide tiles; others have all planes at
+// once.
+constexpr int kDeep = 2048;
+
+template <typename Number, typename Gate, bool kAddsTo, bool kIsDeep>
+struct GradientShape : RegisterSplit<24, 240> {
+  using T = Number;
+  using Function = Gate;
+  static constexpr bool kAdds = kAddsTo;
+  static constexpr int kStages = 4;
+  static constexpr int kFeatures = kIsDeep ? 192 : 128;
+  static constexpr int kColumns = kFeatures;
+  static constexpr int kPanels = kIsDeep ? 1 : 2;  // of a plane
+  static constexpr int kRounds = kFeatures / (kPanels * kPanelFeatures);
+  static constexpr int kPlaneBytes = kPanels * kPanelBytes;
+  static constexpr int kPartTokens = kTileTokens / kWritingParts;
+};
+
+#ifdef SNUG_HOPPER
+
+// 16 tokens and 16 features of a panel.
+template <class Shape>
+__device__ inline void finish_features(const float (&sums)[Shape::kColumns / 8][4], int block, uint32_t at,
+                                       bool makes_again) {
+  using T = typename Shape::T;
+  uint32_t gates[4];
+  uint32_t ups[4];
+  uint32_t others[4];
+  load_matrices(gates, at);
+  load_matrices(ups, at + Shape::kPlaneBytes);
+  if constexpr (Shape::kAdds) {
+    load_matrices(others, at + 2 * Shape::kPlaneBytes);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float* pair = sums[block + i / 2] + 2 * (i & 1);
+    float2 gradient = {pair[0], pair[1]};
+    if constexpr (Shape::kAdds) {
+      float2 more = unpack<T>(others[i]);
+      gradient = {gradient.x + more.x, gradient.y + more.y};
+    }
+    gradient = unpack<T>(pack<T>(gradient.x, gradient.y));  // as if it had been written down
+    float2 gate = unpack<T>(gates[i]);
+    float2 up = unpack<T>(ups[i]);
+    ValueAndSlope f = Shape::Function::template at<T>(gate.x);
+    ValueAndSlope g = Shape::Function::template at<T>(gate.y);
+    gates[i] = pack<T>(gradient.x * up.x * f.slope, gradient.y * up.y * g.slope);
+    ups[i] = pack<T>(gradient.x * f.value, gradient.y * g.value);
+    others[i] = pack<T>(f.value * up.x, g.value * up.y);
+  }
+  store_matrices<4>(at, gates);
+  store_matrices<4>(at + Shape::kPlaneBytes, ups);
+  if (makes_again) {
+    store_matrices<4>(at + 2 * Shape::kPlaneBytes, others);
+  }
+}
+
+template <class Shape, typename Sums>
+__device__ inline void finish_round(const Sums& sums, int round, uint32_t planes, bool makes_again) {
+  int lane = static_cast<int>(threadIdx.x & 31);
+  int warp = static_cast<int>(threadIdx.x) % kGroupThreads / 32;
+  uint32_t at = planes + chunk_offset<kTileTokens>(16 * warp + (lane & 15), lane >> 4);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int i = 0; i < Shape::kPanels * 4; ++i) {
+      // chunk_offset of two chunks further, as tiles begin at multiples of 128 bytes
+      uint32_t there = (at ^ static_cast<uint32_t>((i & 3) << 5)) +
+                       static_cast<uint32_t>((i >> 2) * kPanelBytes + half * 64 * 128);
+      finish_features<Shape>(sums[half][0], 8 * Shape::kPanels * round + 2 * i, there, makes_again);
+    }
+  }
+}
+
+#endif  // SNUG_HOPPER
+
+template <class Shape>
+__global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__ GatedSizes sizes,
+                                                         const __grid_constant__ GatedMaps maps) {
+#ifdef SNUG_HOPPER
+  using T = typename Shape::T;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  GatedWalk<Shape> walk{sizes, shared_address(shared)};
+  walk.start();
+  // A part of a plane's panel: the feature and token where it lies, and its offset within the plane.
+  auto part_of = [](const TilePlace& at, int round, int part, int panel) {
+    return TilePlace{at.token + part * Shape::kPartTokens,
+                     at.feature + (round * Shape::kPanels + panel) * kPanelFeatures};
+  };
+  auto offset_of = [](int part, int panel) {
+    return static_cast<uint32_t>(panel * kPanelBytes + part * Shape::kPartTokens * 2 * kPanelFeatures);
+  };
+  if (threadIdx.x < kGroupThreads) {
+    shrink_registers<Shape::kFetchingRegisters>();
+    if (threadIdx.x == 0) {
+      fetch_operands(walk, maps.x, [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
+        // Of each panel of 64 features one block fetches the first half of its depth, the other the second.
+        constexpr int kHalfDepth = kStepDepth / kPairBlocks;
+#pragma unroll
+        for (int panel = 0; panel < Shape::kColumns / kPanelFeatures; ++panel) {
+          start_panel_for_pair(
+              to + (panel * kStepDepth + walk.rank * kHalfDepth) * 2 * kPanelFeatures, maps.weight,
+              {at.feature + panel * kPanelFeatures, depth + walk.rank * kHalfDepth, 0}, barrier);
+        }
+      });
+    } else if (threadIdx.x == 32) {
+      uint64_t policy = used_once();
+      fetch_planes(walk, [&](const TilePlace& at, int round, uint32_t barrier) {
+        expect_bytes(barrier, (Shape::kAdds ? 3 : 2) * Shape::kPlaneBytes);
+        for (int i = 0; i < kWritingParts * Shape::kPanels; ++i) {
+          TilePlace place = part_of(at, round, i / Shape::kPanels, i % Shape::kPanels);
+          uint32_t offset = offset_of(i / Shape::kPanels, i % Shape::kPanels);
+          start_plane_read(walk.plane(0) + offset, maps.wide_in, {place.feature, 0, place.token}, barrier,
+                           policy);
+          start_plane_read(walk.plane(1) + offset, maps.wide_in, {place.feature, 1, place.token}, barrier,
+                           policy);
+          if constexpr (Shape::kAdds) {
+            start_plane_read(walk.plane(2) + offset, maps.narrow_in, {place.feature, 0, place.token}, barrier,
+                             policy);
+          }
+        }
+      });
+    }
+    __syncwarp();
+  } else {
+    grow_registers<Shape::kWorkingRegisters>();
+    uint64_t policy = used_once();
+    float sums[2][1][Shape::kColumns / 8][4];
+    auto multiply = [](auto& tile, uint32_t rows, uint32_t weights, bool first) {
+#pragma unroll
+      for (int step = 0; step < kStepDepth / 16; ++step) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          product_rows_columns<T>(tile[half][0], describe_rows<64>(rows + half * 64 * 2 * kStepDepth, step),
+                                  describe_columns<kStepDepth>(weights, step), step > 0 || !first ? 1 : 0);
+        }
+      }
+    };
+    work_on_tiles(
+        walk, sums, multiply,
+        [&](auto& tile, int round) { finish_round<Shape>(tile, round, walk.plane(0), sizes.makes_again); },
+        [&](const TilePlace& at, int round, int part) {
+          for (int panel = 0; panel < Shape::kPanels; ++panel) {
+            TilePlace place = part_of(at, round, part, panel);
+            uint32_t offset = offset_of(part, panel);
+            start_plane_write(maps.wide_out, {place.feature, 0, place.token}, walk.plane(0) + offset, policy);
+            start_plane_write(maps.wide_out, {place.feature, 1, place.token}, walk.plane(1) + offset, policy);
+            if (sizes.makes_again) {
+              start_plane_write(maps.narrow_out, {place.feature, 0, place.token}, walk.plane(2) + offset,
+                                policy);
+            }
+          }
+        });
+  }
+  sync_cluster();  // nobody writes into the other's memory any more
+#endif
+}
+
+template <class Shape>
+bool launch_gradient(const KernelCall& call, cudaStream_t stream) {
+  const Tensor& x = call.inputs[In::x];
+  const Tensor& dy = call.inputs[In::dy];
+  const Tensor& w = call.inputs[In::w];
+  bool makes_again = call.has_output(Out::gated);
+  GatedMaps maps{};
+  PlaneBox box = {Shape::kPartTokens, kPanelFeatures, true};
+  bool made = make_row_map(maps.x, dy) &&
+              make_map(maps.weight, w,
+                       {.columns = w.columns(),
+                        .rows = w.rows(),
+                        .row_stride = w.columns(),
+                        .slice_stride = w.elements(),
+                        .box_columns = kPanelFeatures,
+                        .box_rows = kStepDepth / kPairBlocks}) &&
+              make_plane_map(maps.wide_in, x, 2, box) &&
+              make_plane_map(maps.wide_out, call.outputs[Out::dx], 2, box) &&
+              (!Shape::kAdds || make_plane_map(maps.narrow_in, call.inputs[In::dgated], 1, box)) &&
+              (!makes_again || make_plane_map(maps.narrow_out, call.outputs[Out::gated], 1, box));
+  if (!made) {
+    return false;
+  }
+  GatedSizes sizes{.tokens = static_cast<int>(x.rows()),
+                   .features = static_cast<int>(w.columns()),
+                   .depth = static_cast<int>(w.rows()),
+                   .makes_again = makes_again};
+  // A few microseconds for a deep tile; where all planes are one round, there is no time to lose.
+  sizes.pause_ns = Shape::kRounds > 1 ? sizes.depth / 12 : 0;
+  return launch_gated<Shape>(gated_gradient_kernel<Shape>, sizes, maps, stream);
+}
+
+template <typename T, typename Function>
+bool launch_for(const KernelCall& call, cudaStream_t stream) {
+  bool is_deep = call.inputs[In::w].rows() >= kDeep;
+  auto launch = [&](auto adds) {
+    constexpr bool kAdds = decltype(adds)::value;
+    return is_deep ? launch_gradient<GradientShape<T, Function, kAdds, true>>(call, stream)
+                   : launch_gradient<GradientShape<T, Function, kAdds, false>>(call, stream);
+  };
+  return call.has_input(In::dgated) ? launch(std::true_type{}) : launch(std::false_type{});
+}
+
+template <typename T>
+bool launch_function(const KernelCall& call, cudaStream_t stream) {
+  switch (attributes_of<GatedLinearAttributes>(call.op).gate.activation) {
+    case Activation::silu:
+      return launch_for<T, Silu>(call, stream);
+    case Activation::gelu_tanh:
+      return launch_for<T, GeluTanh>(call, stream);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool hopper_gated_gradient(const KernelCall& call, cudaStream_t stream) {
+  const Tensor& x = call.inputs[In::x];
+  const Tensor& w = call.inputs[In::w];
+  bool fits = x.dtype != DType::f32 && x.rows() >= kFewestTokens && has_whole_vectors(x) &&
+              has_whole_vectors(w) && has_whole_vectors(call.inputs[In::dy]) &&
+              attributes_of<GatedLinearAttributes>(call.op).product.scale == 1.0F;
+  if (!fits) {
+    return false;
+  }
+  return x.dtype == DType::f16 ? launch_function<__half>(call, stream)
+                               : launch_function<__nv_bfloat16>(call, stream);
+}
+
+}  // namespace snug::cuda

@@ -1,0 +1,210 @@
+// gated_linear on Hopper. A tile has 88 features: 88 columns of the gate and the 88 of up beside them, so
+// that a thread's sums have both. Planes are gate, up and the activation of 64 tokens; where the product is
+// added to what is there, gate and up are fetched first.
+#include "backend/cuda/gated_product.h"
+
+#include "backend/cuda/gate_functions.cuh"
+#include "backend/cuda/gated_product.cuh"
+
+namespace snug::cuda {
+namespace {
+
+template <typename Number, typename Gate, bool kAddsTo>
+struct ForwardShape : RegisterSplit<24, 240> {
+  using T = Number;
+  using Function = Gate;
+  static constexpr bool kAdds = kAddsTo;
+  static constexpr int kStages = 5;
+  static constexpr int kFeatures = 88;
+  static constexpr int kColumns = 2 * kFeatures;
+  static constexpr int kRounds = 2;
+  static constexpr int kRoundTokens = kTileTokens / kRounds;
+  static constexpr int kPlaneRow = 2 * kFeatures;  // bytes; rows do not meet in banks as they are
+  static constexpr int kPlaneBytes = kRoundTokens * kPlaneRow;
+  static constexpr int kPartTokens = kRoundTokens / kWritingParts;
+};
+
+#ifdef SNUG_HOPPER
+
+// Two, or at the end one, of the blocks of 8 features that the warp's 16 tokens have of a round.
+template <class Shape, int kMatrices>
+__device__ inline void finish_features(const float (&sums)[Shape::kColumns / 8][4], int block, uint32_t at) {
+  using T = typename Shape::T;
+  constexpr int kHalf = Shape::kFeatures / 8;
+  uint32_t gates[4];
+  uint32_t ups[4];
+  uint32_t results[4];
+  if constexpr (Shape::kAdds) {
+    load_matrices(gates, at);  // of a single block the other half is read for nothing
+    load_matrices(ups, at + Shape::kPlaneBytes);
+  }
+#pragma unroll
+  for (int i = 0; i < kMatrices; ++i) {
+    const float* gate_sums = sums[block + i / 2] + 2 * (i & 1);
+    const float* up_sums = sums[block + kHalf + i / 2] + 2 * (i & 1);
+    float2 gate = {gate_sums[0], gate_sums[1]};
+    float2 up = {up_sums[0], up_sums[1]};
+    if constexpr (Shape::kAdds) {
+      float2 more_gate = unpack<T>(gates[i]);
+      float2 more_up = unpack<T>(ups[i]);
+      gate = {gate.x + more_gate.x, gate.y + more_gate.y};
+      up = {up.x + more_up.x, up.y + more_up.y};
+    }
+    gates[i] = pack<T>(gate.x, gate.y);
+    ups[i] = pack<T>(up.x, up.y);
+    gate = unpack<T>(gates[i]);
+    up = unpack<T>(ups[i]);
+    results[i] = pack<T>(Shape::Function::template at<T>(gate.x).value * up.x,
+                         Shape::Function::template at<T>(gate.y).value * up.y);
+  }
+  store_matrices<kMatrices>(at, gates);
+  store_matrices<kMatrices>(at + Shape::kPlaneBytes, ups);
+  store_matrices<kMatrices>(at + 2 * Shape::kPlaneBytes, results);
+}
+
+template <class Shape>
+__device__ inline void finish_round(const float (&sums)[Shape::kColumns / 8][4], uint32_t planes) {
+  int lane = static_cast<int>(threadIdx.x & 31);
+  int warp = static_cast<int>(threadIdx.x) % kGroupThreads / 32;
+  uint32_t at =
+      planes + static_cast<uint32_t>((16 * warp + (lane & 15)) * Shape::kPlaneRow + (lane >> 4) * 16);
+  constexpr int kHalf = Shape::kFeatures / 8;
+#pragma unroll
+  for (int block = 0; block + 1 < kHalf; block += 2) {
+    finish_features<Shape, 4>(sums, block, at + block * 16);
+  }
+  if constexpr (kHalf % 2 == 1) {
+    finish_features<Shape, 2>(sums, kHalf - 1, at + (kHalf - 1) * 16);
+  }
+}
+
+#endif  // SNUG_HOPPER
+
+template <class Shape>
+__global__ void SNUG_HOPPER_BOUNDS gated_product_kernel(const __grid_constant__ GatedSizes sizes,
+                                                        const __grid_constant__ GatedMaps maps) {
+#ifdef SNUG_HOPPER
+  using T = typename Shape::T;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  GatedWalk<Shape> walk{sizes, shared_address(shared)};
+  walk.start();
+  if (threadIdx.x < kGroupThreads) {
+    shrink_registers<Shape::kFetchingRegisters>();
+    if (threadIdx.x == 0) {
+      fetch_operands(walk, maps.x, [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
+        // One block fetches the gate's rows, the other those of up.
+        start_panel_for_pair(to + walk.rank * Shape::kFeatures * 2 * kStepDepth, maps.weight,
+                             {depth, at.feature, walk.rank}, barrier);
+      });
+    } else if (threadIdx.x == 32) {
+      uint64_t policy = used_once();
+      fetch_planes(walk, [&](const TilePlace& at, int round, uint32_t barrier) {
+        if constexpr (Shape::kAdds) {
+          expect_bytes(barrier, 2 * Shape::kPlaneBytes);
+          for (int i = 0; i < 2 * kWritingParts; ++i) {
+            int token = i / 2 * Shape::kPartTokens;
+            start_plane_read(walk.plane(i & 1) + token * Shape::kPlaneRow, maps.wide_in,
+                             {at.feature, i & 1, at.token + round * Shape::kRoundTokens + token}, barrier,
+                             policy);
+          }
+        } else {
+          arrive(barrier);
+        }
+      });
+    }
+    __syncwarp();
+  } else {
+    grow_registers<Shape::kWorkingRegisters>();
+    uint64_t policy = used_once();
+    float sums[2][1][Shape::kColumns / 8][4];
+    auto multiply = [](auto& tile, uint32_t rows, uint32_t weights, bool first) {
+#pragma unroll
+      for (int step = 0; step < kStepDepth / 16; ++step) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          product_of_rows<T>(tile[half][0], describe_rows<64>(rows + half * 64 * 2 * kStepDepth, step),
+                             describe_rows<Shape::kColumns>(weights, step), step > 0 || !first ? 1 : 0);
+        }
+      }
+    };
+    work_on_tiles(
+        walk, sums, multiply,
+        [&](auto& tile, int round) { finish_round<Shape>(tile[round][0], walk.plane(0)); },
+        [&](const TilePlace& at, int round, int part) {
+          int within = part * Shape::kPartTokens;
+          int token = at.token + round * Shape::kRoundTokens + within;
+          uint32_t from = within * Shape::kPlaneRow;
+          start_plane_write(maps.wide_out, {at.feature, 0, token}, walk.plane(0) + from, policy);
+          start_plane_write(maps.wide_out, {at.feature, 1, token}, walk.plane(1) + from, policy);
+          start_plane_write(maps.narrow_out, {at.feature, 0, token}, walk.plane(2) + from, policy);
+        });
+  }
+  sync_cluster();  // nobody writes into the other's memory any more
+#endif
+}
+
+template <class Shape>
+bool launch_forward(const KernelCall& call, cudaStream_t stream) {
+  const Tensor& x = call.inputs[0];
+  const Tensor& w = call.inputs[1];
+  const Tensor& wide = call.outputs[0];
+  const Tensor& y = call.outputs[1];
+  GatedMaps maps{};
+  PlaneBox box = {Shape::kPartTokens, Shape::kFeatures, false};
+  bool made = make_row_map(maps.x, x) &&
+              make_map(maps.weight, w,
+                       {.columns = w.columns(),
+                        .rows = y.columns(),
+                        .slices = 2,
+                        .row_stride = w.columns(),
+                        .slice_stride = w.elements() / 2,
+                        .box_columns = kStepDepth,
+                        .box_rows = Shape::kFeatures}) &&
+              make_plane_map(maps.wide_in, wide, 2, box) && make_plane_map(maps.narrow_out, y, 1, box);
+  if (!made) {
+    return false;
+  }
+  maps.wide_out = maps.wide_in;
+  maps.narrow_in = maps.narrow_out;
+  GatedSizes sizes{.tokens = static_cast<int>(x.rows()),
+                   .features = static_cast<int>(y.columns()),
+                   .depth = static_cast<int>(x.columns())};
+  // A third of the time that the other group's products take, for all parts of a tile.
+  sizes.pause_ns = sizes.depth * 2 / 5;
+  return launch_gated<Shape>(gated_product_kernel<Shape>, sizes, maps, stream);
+}
+
+template <typename T, typename Function>
+bool launch_for(const KernelCall& call, cudaStream_t stream) {
+  return call.op.accumulates_output(0) ? launch_forward<ForwardShape<T, Function, true>>(call, stream)
+                                       : launch_forward<ForwardShape<T, Function, false>>(call, stream);
+}
+
+template <typename T>
+bool launch_function(const KernelCall& call, cudaStream_t stream) {
+  switch (attributes_of<GatedLinearAttributes>(call.op).gate.activation) {
+    case Activation::silu:
+      return launch_for<T, Silu>(call, stream);
+    case Activation::gelu_tanh:
+      return launch_for<T, GeluTanh>(call, stream);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool hopper_gated_product(const KernelCall& call, cudaStream_t stream) {
+  const Tensor& x = call.inputs[0];
+  bool fits = x.dtype != DType::f32 && x.rows() >= kFewestTokens && has_whole_vectors(x) &&
+              has_whole_vectors(call.inputs[1]) && has_whole_vectors(call.outputs[0]) &&
+              has_whole_vectors(call.outputs[1]) &&
+              attributes_of<GatedLinearAttributes>(call.op).product.scale == 1.0F;
+  if (!fits) {
+    return false;
+  }
+  return x.dtype == DType::f16 ? launch_function<__half>(call, stream)
+                               : launch_function<__nv_bfloat16>(call, stream);
+}
+
+}  // namespace snug::cuda

@@ -1,0 +1,418 @@
+// What products with a gated activation behind them share on Hopper.
+//
+// Pairs of blocks take tiles of 2 x 128 tokens in turn; each block fetches its own tokens, and one half of
+// the weight's tile for both. In a block one warp fetches operands, in steps of 64 numbers deep, and another
+// what the activation needs beside the product (planes). Two warpgroups work, each on a tile of its own:
+// while one multiplies, the other makes activations of its sums in the planes, and has the copy engine write
+// them. Blocks get there at about the same time, and what they write would hold up the operands that they
+// fetch; so it is written in parts, with pauses.
+#pragma once
+
+#include "backend/cuda/attention/copy_engine.cuh"
+#include "backend/cuda/attention/hopper.cuh"
+#include "backend/cuda/check.h"
+#include "backend/cuda/vectors.cuh"
+
+namespace snug::cuda {
+
+inline constexpr int kPairBlocks = 2;
+inline constexpr int kTileTokens = 128;  // of a block
+inline constexpr int kStepDepth = 64;    // numbers: 128 bytes, a swizzled row
+inline constexpr int kPlanes = 3;
+// The parts that each round of planes is written in.
+inline constexpr int kWritingParts = 4;
+// Fewer tokens would leave most of the tiles of a pair empty; the library has smaller ones.
+inline constexpr int64_t kFewestTokens = 512;
+
+struct GatedSizes {
+  int tokens = 0;
+  int features = 0;  // of the activation
+  int depth = 0;     // of the product
+  int token_tiles = 0;
+  int feature_tiles = 0;
+  int pause_ns = 0;
+  bool makes_again = false;  // of a gradient: the activation too
+};
+
+// x [tokens, depth] in boxes of a block's tokens, the weight in what a block fetches of it, and [tokens, 2 or
+// 1, features] read and written in parts of a plane.
+struct GatedMaps {
+  CUtensorMap x;
+  CUtensorMap weight;
+  CUtensorMap wide_in;
+  CUtensorMap wide_out;
+  CUtensorMap narrow_in;
+  CUtensorMap narrow_out;
+};
+
+// A matrix [slices, rows, columns] of 16-bit numbers, read or written in boxes.
+struct MapShape {
+  int64_t columns = 0;
+  int64_t rows = 0;
+  int64_t slices = 1;
+  int64_t row_stride = 0;  // elements
+  int64_t slice_stride = 0;
+  int box_columns = 0;
+  int box_rows = 0;
+  int box_slices = 1;
+  bool swizzled = true;
+};
+inline bool make_map(CUtensorMap& map, const Tensor& tensor, const MapShape& shape) {
+  static const EncodeTensorMap encode = find_encoder();
+  if (encode == nullptr) {
+    return false;
+  }
+  auto type = tensor.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  cuuint64_t sizes[3] = {static_cast<cuuint64_t>(shape.columns), static_cast<cuuint64_t>(shape.rows),
+                         static_cast<cuuint64_t>(shape.slices)};
+  cuuint64_t strides[2] = {static_cast<cuuint64_t>(shape.row_stride) * 2,
+                           static_cast<cuuint64_t>(shape.slice_stride) * 2};
+  cuuint32_t box[3] = {static_cast<cuuint32_t>(shape.box_columns), static_cast<cuuint32_t>(shape.box_rows),
+                       static_cast<cuuint32_t>(shape.box_slices)};
+  cuuint32_t steps[3] = {1, 1, 1};
+  return encode(&map, type, 3, tensor.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                shape.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+inline bool make_row_map(CUtensorMap& map, const Tensor& x) {
+  return make_map(map, x,
+                  {.columns = x.columns(),
+                   .rows = x.rows(),
+                   .row_stride = x.columns(),
+                   .slice_stride = x.elements(),
+                   .box_columns = kStepDepth,
+                   .box_rows = kTileTokens});
+}
+// [tokens, halves, features], of which a box has one half.
+struct PlaneBox {
+  int tokens;
+  int features;
+  bool swizzled;
+};
+inline bool make_plane_map(CUtensorMap& map, const Tensor& tensor, int64_t halves, const PlaneBox& box) {
+  int64_t features = tensor.columns() / halves;
+  return make_map(map, tensor,
+                  {.columns = features,
+                   .rows = halves,
+                   .slices = tensor.rows(),
+                   .row_stride = features,
+                   .slice_stride = tensor.columns(),
+                   .box_columns = box.features,
+                   .box_rows = 1,
+                   .box_slices = box.tokens,
+                   .swizzled = box.swizzled});
+}
+
+// Where a shape's tiles, planes and barriers lie in shared memory. `Shape` has kStages, kColumns (of the
+// product's tile), kPlaneBytes, kRounds (of planes for a tile) and kFeatures (of a tile).
+template <class Shape>
+struct GatedMemory {
+  static constexpr int kRowBytes = kTileTokens * 2 * kStepDepth;
+  static constexpr int kStageBytes = kRowBytes + Shape::kColumns * 2 * kStepDepth;
+  static constexpr int kPlanesAt = Shape::kStages * kStageBytes;
+  static constexpr int kBarriersAt = kPlanesAt + kPlanes * Shape::kPlaneBytes;
+  static constexpr int kBytes = kBarriersAt + (2 * Shape::kStages + kWorkingGroups + 1) * 8;
+  static_assert(kBytes <= 227 * 1024);
+};
+
+#ifdef SNUG_HOPPER
+
+struct TilePlace {
+  int token = 0;
+  int feature = 0;
+};
+
+// The tiles of a block, one after the other, and the steps of all of them.
+template <class Shape>
+struct GatedWalk {
+  using Memory = GatedMemory<Shape>;
+  const GatedSizes& sizes;
+  uint32_t memory;
+  int rank = cluster_rank();
+  int first = static_cast<int>(blockIdx.x) / kPairBlocks;
+  int pairs = static_cast<int>(gridDim.x) / kPairBlocks;
+  int steps = (sizes.depth + kStepDepth - 1) / kStepDepth;
+  int count = (sizes.token_tiles * sizes.feature_tiles - first + pairs - 1) / pairs;
+
+  __device__ uint32_t rows(int step) const {
+    return memory + static_cast<uint32_t>(step % Shape::kStages * Memory::kStageBytes);
+  }
+  __device__ uint32_t weights(int step) const { return rows(step) + Memory::kRowBytes; }
+  __device__ uint32_t plane(int index) const {
+    return memory + static_cast<uint32_t>(Memory::kPlanesAt + index * Shape::kPlaneBytes);
+  }
+  __device__ uint32_t full(int step) const {
+    return memory + static_cast<uint32_t>(Memory::kBarriersAt + 8 * (step % Shape::kStages));
+  }
+  __device__ uint32_t empty(int step) const { return full(step) + 8 * Shape::kStages; }
+  // The planes are there for this group; they may be fetched again.
+  __device__ uint32_t planes_ready(int group) const {
+    return memory + static_cast<uint32_t>(Memory::kBarriersAt + 16 * Shape::kStages + 8 * group);
+  }
+  __device__ uint32_t planes_free() const { return planes_ready(kWorkingGroups); }
+
+  __device__ void start() const {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < Shape::kStages; ++i) {
+        start_barrier(full(i), 1);
+        start_barrier(empty(i), kPairBlocks * kGroupThreads / 32);
+      }
+      for (int i = 0; i <= kWorkingGroups; ++i) {
+        start_barrier(planes_ready(i), 1);
+      }
+      asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+    }
+    sync_cluster();
+  }
+  // Pairs side by side take neighbouring tokens and features, so that the L2 cache has what they read.
+  __device__ TilePlace place(int tile) const {
+    constexpr int kGroup = 8;  // of token tiles
+    int index = first + tile * pairs;
+    int group = index / (kGroup * sizes.feature_tiles);
+    int within = index - group * kGroup * sizes.feature_tiles;
+    int token_tiles = min(kGroup, sizes.token_tiles - group * kGroup);
+    int feature = within / token_tiles;
+    int token = group * kGroup + within - feature * token_tiles;
+    return {(token * kPairBlocks + rank) * kTileTokens, feature * Shape::kFeatures};
+  }
+  // Once a warp, in both blocks, as both have written into the step's memory.
+  __device__ void release(int step) const {
+    int lane = static_cast<int>(threadIdx.x & 31);
+    if (lane < kPairBlocks) {
+      asm volatile(
+          "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+          "mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(empty(step)),
+          "r"(lane)
+          : "memory");
+    }
+  }
+};
+
+// A box to the same place of both blocks' shared memory; each block's own barrier counts its bytes.
+__device__ inline void start_panel_for_pair(uint32_t to, const CUtensorMap& map, const int (&at)[3],
+                                            uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%2, %3, %4}], [%5], %6;\n" ::"r"(to),
+      "l"(&map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(barrier), "h"(static_cast<uint16_t>(3))
+      : "memory");
+}
+// What is read and written once is to leave the operands in the L2 cache.
+__device__ inline uint64_t used_once() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\n" : "=l"(policy));
+  return policy;
+}
+__device__ inline void start_plane_read(uint32_t to, const CUtensorMap& map, const int (&at)[3],
+                                        uint32_t barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+      "{%2, %3, %4}], [%5], %6;\n" ::"r"(to),
+      "l"(&map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(barrier), "l"(policy)
+      : "memory");
+}
+__device__ inline void start_plane_write(const CUtensorMap& map, const int (&at)[3], uint32_t from,
+                                         uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2, %3}], [%4], "
+      "%5;\n" ::"l"(&map),
+      "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(from), "l"(policy)
+      : "memory");
+}
+template <int kMatrices>
+__device__ inline void store_matrices(uint32_t address, const uint32_t (&fragment)[4]) {
+  if constexpr (kMatrices == 4) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
+                 "r"(fragment[0]), "r"(fragment[1]), "r"(fragment[2]), "r"(fragment[3])
+                 : "memory");
+  } else {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};\n" ::"r"(address),
+                 "r"(fragment[0]), "r"(fragment[1])
+                 : "memory");
+  }
+}
+template <typename T>
+__device__ inline float2 unpack(uint32_t pair) {
+  const T* values = reinterpret_cast<const T*>(&pair);
+  return {to_float(values[0]), to_float(values[1])};
+}
+
+// One thread. start_weights(step's memory, tile's place, depth, barrier) fetches the block's half of the
+// weight's tile.
+template <class Shape, typename StartWeights>
+__device__ inline void fetch_operands(const GatedWalk<Shape>& walk, const CUtensorMap& x,
+                                      const StartWeights& start_weights) {
+  int step = 0;
+  for (int tile = 0; tile < walk.count; ++tile) {
+    TilePlace at = walk.place(tile);
+    for (int depth = 0; depth < walk.sizes.depth; depth += kStepDepth, ++step) {
+      wait_barrier(walk.empty(step), (step / Shape::kStages & 1) ^ 1);
+      expect_bytes(walk.full(step), GatedMemory<Shape>::kStageBytes);
+      start_panel(walk.rows(step), x, depth, at.token, 0, walk.full(step));
+      start_weights(walk.weights(step), at, depth, walk.full(step));
+    }
+  }
+}
+
+// One thread. start_planes(place, round, barrier) fetches what a round needs, or arrives.
+template <class Shape, typename StartPlanes>
+__device__ inline void fetch_planes(const GatedWalk<Shape>& walk, const StartPlanes& start_planes) {
+  int rounds = 0;
+  for (int tile = 0; tile < walk.count; ++tile) {
+    TilePlace at = walk.place(tile);
+    for (int round = 0; round < Shape::kRounds; ++round, ++rounds) {
+      if (rounds > 0) {
+        wait_barrier(walk.planes_free(), (rounds - 1) & 1);
+      }
+      start_planes(at, round, walk.planes_ready(tile % kWorkingGroups));
+    }
+  }
+}
+
+// A working group's tiles. multiply(sums, rows, weights, first) starts one step's products; finish(sums,
+// round) makes a round's planes; write(place, round, part) has the copy engine write a part of them.
+template <class Shape, typename Sums, typename Multiply, typename Finish, typename Write>
+__device__ inline void work_on_tiles(const GatedWalk<Shape>& walk, Sums& sums, const Multiply& multiply,
+                                     const Finish& finish, const Write& write) {
+  int thread = static_cast<int>(threadIdx.x) - kGroupThreads;
+  int group = __shfl_sync(0xffffffffU, thread / kGroupThreads, 0);  // for uniform registers
+  if (group == 1) {
+    give_products_turn(0);
+  }
+  for (int tile = group; tile < walk.count; tile += kWorkingGroups) {
+    int step = tile * walk.steps;
+    wait_products_turn(group);
+    for (int i = 0; i < walk.steps; ++i, ++step) {
+      wait_barrier(walk.full(step), step / Shape::kStages & 1);
+      fence_products();
+      multiply(sums, walk.rows(step), walk.weights(step), i == 0);
+      commit_products();
+      wait_products<1>();
+      if (i > 0) {
+        walk.release(step - 1);
+      }
+    }
+    if (tile + 1 < walk.count) {
+      give_products_turn(1 - group);
+    }
+    wait_products<0>();
+    settle(sums[0]);
+    settle(sums[1]);
+    walk.release(step - 1);
+    TilePlace at = walk.place(tile);
+#pragma unroll
+    for (int round = 0; round < Shape::kRounds; ++round) {
+      wait_barrier(walk.planes_ready(group), (tile / kWorkingGroups * Shape::kRounds + round) & 1);
+      finish(sums, round);
+      publish_writes();
+      sync_group(group);
+      if (thread % kGroupThreads == 0) {
+        for (int part = 0; part < kWritingParts; ++part) {
+          write(at, round, part);
+          if (walk.sizes.pause_ns > 0) {
+            __nanosleep(static_cast<unsigned>(walk.sizes.pause_ns));
+          }
+        }
+        wait_read();
+        arrive(walk.planes_free());
+      }
+      __syncwarp();
+    }
+  }
+}
+
+#define SNUG_NAMES88                                                                        \
+  SNUG_NAMES64                                                                              \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
+  "%81, %82, %83, %84, %85, %86, %87"
+#define SNUG_NAMES96 SNUG_NAMES88 ", %88, %89, %90, %91, %92, %93, %94, %95"
+
+// d[64, 176] (+)= a[64, 16] b[176, 16]^T, both in shared memory.
+#define SNUG_PRODUCT_OF_ROWS176(type)                                                               \
+  asm volatile(                                                                                     \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %90, 0;\n"                                                  \
+      "wgmma.mma_async.sync.aligned.m64n176k16.f32." type "." type " {" SNUG_NAMES88                \
+      "}, %88, %89, p, 1, 1, 0, 0;\n}\n"                                                            \
+      : SNUG_SUMS8(d, 0), SNUG_SUMS8(d, 8), SNUG_SUMS4(d, 16), SNUG_SUMS1(d, 20), SNUG_SUMS1(d, 21) \
+      : "l"(a), "l"(b), "r"(add))
+template <typename T>
+__device__ inline void product_of_rows(float (&d)[22][4], uint64_t a, uint64_t b, int add) {
+  if constexpr (std::is_same_v<T, __half>) {
+    SNUG_PRODUCT_OF_ROWS176("f16");
+  } else {
+    SNUG_PRODUCT_OF_ROWS176("bf16");
+  }
+}
+#undef SNUG_PRODUCT_OF_ROWS176
+
+// d[64, 192] (+)= a[64, 16] b[16, 192], both in shared memory.
+#define SNUG_PRODUCT_ROWS_COLUMNS192(type)                                           \
+  asm volatile(                                                                      \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"                                   \
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32." type "." type " {" SNUG_NAMES96 \
+      "}, %96, %97, p, 1, 1, 0, 1;\n}\n"                                             \
+      : SNUG_SUMS8(d, 0), SNUG_SUMS8(d, 8), SNUG_SUMS8(d, 16)                        \
+      : "l"(a), "l"(b), "r"(add))
+template <typename T>
+__device__ inline void product_rows_columns(float (&d)[24][4], uint64_t a, uint64_t b, int add) {
+  if constexpr (std::is_same_v<T, __half>) {
+    SNUG_PRODUCT_ROWS_COLUMNS192("f16");
+  } else {
+    SNUG_PRODUCT_ROWS_COLUMNS192("bf16");
+  }
+}
+#undef SNUG_PRODUCT_ROWS_COLUMNS192
+
+// d[64, 128] (+)= a[64, 16] b[16, 128], both in shared memory.
+#define SNUG_PRODUCT_ROWS_COLUMNS128(type)                                           \
+  asm volatile(                                                                      \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                   \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" SNUG_NAMES64 \
+      "}, %64, %65, p, 1, 1, 0, 1;\n}\n"                                             \
+      : SNUG_SUMS8(d, 0), SNUG_SUMS8(d, 8)                                           \
+      : "l"(a), "l"(b), "r"(add))
+template <typename T>
+__device__ inline void product_rows_columns(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
+  if constexpr (std::is_same_v<T, __half>) {
+    SNUG_PRODUCT_ROWS_COLUMNS128("f16");
+  } else {
+    SNUG_PRODUCT_ROWS_COLUMNS128("bf16");
+  }
+}
+#undef SNUG_PRODUCT_ROWS_COLUMNS128
+
+#endif  // SNUG_HOPPER
+
+template <class Shape, typename Kernel>
+bool launch_gated(Kernel* kernel, GatedSizes sizes, const GatedMaps& maps, cudaStream_t stream) {
+  if (!hopper_is_built(kernel)) {
+    return false;
+  }
+  constexpr int kPairTokens = kPairBlocks * kTileTokens;
+  sizes.token_tiles = (sizes.tokens + kPairTokens - 1) / kPairTokens;
+  sizes.feature_tiles = (sizes.features + Shape::kFeatures - 1) / Shape::kFeatures;
+  int device = 0;
+  int processors = 0;
+  check(cudaGetDevice(&device), "finding the card");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "looking at the card");
+  int pairs = min(processors / kPairBlocks, sizes.token_tiles * sizes.feature_tiles);
+  constexpr int kBytes = GatedMemory<Shape>::kBytes;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+        "a product with a gated activation");
+  cudaLaunchAttribute pair{};
+  pair.id = cudaLaunchAttributeClusterDimension;
+  pair.val.clusterDim.x = kPairBlocks;
+  pair.val.clusterDim.y = 1;
+  pair.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(pairs * kPairBlocks));
+  config.blockDim = dim3(kHopperThreads);
+  config.dynamicSmemBytes = kBytes;
+  config.stream = stream;
+  config.attrs = &pair;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, sizes, maps), "a product with a gated activation");
+  return true;
+}
+
+}  // namespace snug::cuda
