@@ -78,111 +78,60 @@ bool is_other_gradient(const Op& op, const Op& next) {
          !next.has_output(Out::db) && attributes_of<LoraAttributes>(op).rank <= kSmallRank;
 }
 
-// Whether they are the same heads.
-bool rotates_heads_of(const Program& program, const Op& rope, const Op& norm) {
-  const auto& rotated = attributes_of<RopeAttributes>(rope);
-  const auto& normed = attributes_of<HeadNormAttributes>(norm);
-  return rotated.rotated_heads == normed.q_heads + normed.k_heads &&
-         rotated.head_dim == program.buffer(norm.inputs[HeadNormRopeInput::wq]).dims[0].max;
+// How many operands of ops each buffer is.
+std::vector<int> count_uses(const Program& program) {
+  std::vector<int> uses(program.buffers.size(), 0);
+  for (const Op& op : program.ops) {
+    for (const std::vector<BufferId>* operands : {&op.inputs, &op.outputs}) {
+      for (BufferId id : *operands) {
+        if (id != kNoBuffer) {
+          ++uses[static_cast<size_t>(id)];
+        }
+      }
+    }
+  }
+  return uses;
 }
 
-// Joins each norm of heads with the rotation that alone reads its result, and each rotation back with the
-// gradient of a norm that alone reads its result. The joined op stands where the second one stood: what is
-// made again for it may stand between them.
-class HeadNormFusion {
- public:
-  explicit HeadNormFusion(Program program) : program_(std::move(program)), uses_(program_.buffers.size(), 0) {
-    for (const Op& op : program_.ops) {
-      count_uses(op.inputs);
-      count_uses(op.outputs);
-    }
-  }
+bool turns_heads_of(const Program& program, const Op& norm, const Op& rope) {
+  const auto& normed = attributes_of<HeadNormAttributes>(norm);
+  const auto& turned = attributes_of<RopeAttributes>(rope);
+  return turned.rotated_heads == normed.q_heads + normed.k_heads &&
+         turned.head_dim == program.buffer(norm.inputs[HeadNormRopeInput::wq]).dims[0].max;
+}
 
-  Program run() {
-    for (Op& op : program_.ops) {
-      if (op.kind == OpKind::rope) {
-        join_with_norm(op);
-      } else if (op.kind == OpKind::head_norm_backward) {
-        join_with_rotation(op);
-      }
-      fused_.push_back(std::move(op));
-    }
-    program_.ops = std::move(fused_);
-    program_.remove_buffers(gone_);
-    return std::move(program_);
+// Whether `op` is a norm of heads and `next` its rotation, or `op` a rotation back and `next` the gradient of
+// the norm before it.
+bool is_turned_norm(const Program& program, const Op& op, const Op& next) {
+  if (op.is_backward != next.is_backward || op.accumulates_output(0) || next.accumulates_output(0)) {
+    return false;
   }
-
- private:
-  void count_uses(const std::vector<BufferId>& operands) {
-    for (BufferId id : operands) {
-      if (id != kNoBuffer) {
-        ++uses_[static_cast<size_t>(id)];
-      }
-    }
+  if (op.kind == OpKind::head_norm && next.kind == OpKind::rope) {
+    return next.inputs[0] == op.outputs[0] && !attributes_of<RopeAttributes>(next).inverse &&
+           turns_heads_of(program, op, next);
   }
+  return op.kind == OpKind::rope && next.kind == OpKind::head_norm_backward &&
+         next.inputs[HeadNormBackwardInput::dy] == op.outputs[0] &&
+         attributes_of<RopeAttributes>(op).inverse && turns_heads_of(program, next, op);
+}
 
-  // The op of this kind that makes `value` for `reader` and for nothing else, where it can be moved to the
-  // reader's place; else the end.
-  Ops::iterator maker_of(BufferId value, OpKind kind, const Op& reader) {
-    bool is_passed_on = uses_[static_cast<size_t>(value)] == 2 &&
-                        program_.buffer(value).lifetime == Lifetime::temporary &&
-                        !reader.accumulates_output(0);
-    auto found = std::find_if(fused_.rbegin(), fused_.rend(), [&](const Op& op) {
-      return std::count(op.outputs.begin(), op.outputs.end(), value) > 0;
-    });
-    if (!is_passed_on || found == fused_.rend() || found->kind != kind || found->accumulates_output(0) ||
-        found->is_backward != reader.is_backward) {
-      return fused_.end();
-    }
-    std::set<BufferId> read(found->inputs.begin(), found->inputs.end());
-    bool stays = std::none_of(fused_.rbegin(), found,
-                              [&](const Op& between) { return uses_any(between.outputs, read); });
-    return stays ? found.base() - 1 : fused_.end();
+Op join_turned_norm(const Op& op, const Op& next) {
+  bool is_forward = op.kind == OpKind::head_norm;
+  const Op& norm = is_forward ? op : next;
+  const Op& rope = is_forward ? next : op;
+  Op joined = next;
+  joined.kind = is_forward ? OpKind::head_norm_rope : OpKind::head_norm_rope_backward;
+  joined.inputs = norm.inputs;
+  if (!is_forward) {
+    joined.inputs[HeadNormBackwardInput::dy] = rope.inputs[0];
   }
-
-  void join_with_norm(Op& rope) {
-    BufferId normed = rope.inputs[0];
-    auto norm = maker_of(normed, OpKind::head_norm, rope);
-    const auto& rotation = attributes_of<RopeAttributes>(rope);
-    if (norm == fused_.end() || rotation.inverse || !rotates_heads_of(program_, rope, *norm)) {
-      return;
-    }
-    HeadNormAttributes attributes = attributes_of<HeadNormAttributes>(*norm);
-    attributes.magnitude = rotation.magnitude;
-    rope.kind = OpKind::head_norm_rope;
-    rope.inputs = {norm->inputs[0], norm->inputs[1], norm->inputs[2], rope.inputs[1], rope.inputs[2]};
-    rope.attributes = attributes;
-    rope.name = norm->name + " + " + rope.name;
-    drop(norm, normed);
-  }
-
-  void join_with_rotation(Op& backward) {
-    BufferId dy = backward.inputs[HeadNormBackwardInput::dy];
-    auto rope = maker_of(dy, OpKind::rope, backward);
-    if (rope == fused_.end() || !attributes_of<RopeAttributes>(*rope).inverse ||
-        !rotates_heads_of(program_, *rope, backward)) {
-      return;
-    }
-    HeadNormAttributes attributes = attributes_of<HeadNormAttributes>(backward);
-    attributes.magnitude = attributes_of<RopeAttributes>(*rope).magnitude;
-    backward.kind = OpKind::head_norm_rope_backward;
-    backward.inputs[HeadNormBackwardInput::dy] = rope->inputs[0];
-    backward.inputs.insert(backward.inputs.end(), {rope->inputs[1], rope->inputs[2]});
-    backward.attributes = attributes;
-    backward.name = rope->name + " + " + backward.name;
-    drop(rope, dy);
-  }
-
-  void drop(Ops::iterator op, BufferId value) {
-    gone_.push_back(value);
-    fused_.erase(op);
-  }
-
-  Program program_;
-  std::vector<int> uses_;  // of each buffer, by ops
-  Ops fused_;
-  std::vector<BufferId> gone_;
-};
+  joined.inputs.insert(joined.inputs.end(), {rope.inputs[1], rope.inputs[2]});
+  HeadNormAttributes attributes = attributes_of<HeadNormAttributes>(norm);
+  attributes.magnitude = attributes_of<RopeAttributes>(rope).magnitude;
+  joined.attributes = attributes;
+  joined.name = op.name + " + " + next.name;
+  return joined;
+}
 
 }  // namespace
 
@@ -206,7 +155,27 @@ Program fuse_additions(Program program) {
 }
 
 Program fuse_head_norms(Program program) {
-  return HeadNormFusion(std::move(program)).run();
+  std::vector<int> uses = count_uses(program);
+  std::vector<Op> fused;
+  fused.reserve(program.ops.size());
+  std::vector<BufferId> gone;
+  for (Op& op : program.ops) {
+    if (fused.empty() || !is_turned_norm(program, fused.back(), op)) {
+      fused.push_back(std::move(op));
+      continue;
+    }
+    BufferId between = fused.back().outputs[0];
+    bool is_read_once = uses[static_cast<size_t>(between)] == 2;  // and written
+    if (is_read_once && program.buffer(between).lifetime == Lifetime::temporary) {
+      fused.back() = join_turned_norm(fused.back(), op);
+      gone.push_back(between);
+    } else {
+      fused.push_back(std::move(op));
+    }
+  }
+  program.ops = std::move(fused);
+  program.remove_buffers(gone);
+  return program;
 }
 
 Program fuse_adapter_gradients(Program program) {

@@ -37,8 +37,8 @@ Program verified(Program program) {
   return program;
 }
 
-// Fusion for every phase that runs the model.
-Program with_fused_norms(Program program) {
+// Of programs without a backward pass.
+Program fuse_forward(Program program) {
   return fuse_head_norms(fuse_additions(std::move(program)));
 }
 
@@ -163,11 +163,11 @@ std::vector<Program> generation_phases(Program forward, const ModelSpec& spec, i
   std::vector<Program> programs;
   if (spec.has_encoder()) {
     SplitPrograms split = split_encoder(std::move(forward), kEncodePhase);
-    programs.push_back(verified(put_adapters_first(with_fused_norms(std::move(split.encode)))));
+    programs.push_back(verified(put_adapters_first(fuse_forward(std::move(split.encode)))));
     forward = std::move(split.rest);
   }
   programs.push_back(
-      verified(put_adapters_first(with_fused_norms(add_kv_cache(std::move(forward), max_total_tokens)))));
+      verified(put_adapters_first(fuse_forward(add_kv_cache(std::move(forward), max_total_tokens)))));
   return programs;
 }
 
@@ -261,12 +261,13 @@ Program build_micro_batch(const Recipe& recipe, const ModelSpec& spec, const Bat
   if (recipe.training.gradient_dtype == DType::bf16) {
     train = round_gradients(std::move(train));
   }
-  return train;
+  // Before recomputation: what lies between a norm of heads and its rotation is nothing to keep.
+  return fuse_head_norms(std::move(train));
 }
 
 Program finish_micro_batch(Program built, const Recipe& recipe, const ModelSpec& spec) {
   Program train = apply_recompute(std::move(built), recipe.memory.recompute);
-  train = fuse_adapter_gradients(fuse_gates_made_again(with_fused_norms(std::move(train))));
+  train = fuse_adapter_gradients(fuse_gates_made_again(fuse_additions(std::move(train))));
   train = put_adapters_first(std::move(train));
   if (run_dtype(recipe, spec) == DType::f16) {
     train = add_loss_scale(std::move(train));
@@ -299,8 +300,8 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
 }
 
 Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits) {
-  return verified(put_adapters_first(
-      with_fused_norms(build_loss_program(recipe, spec, {kEvaluatePhase, limits, false}))));
+  return verified(
+      put_adapters_first(fuse_forward(build_loss_program(recipe, spec, {kEvaluatePhase, limits, false}))));
 }
 
 std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationOptions& options) {

@@ -99,18 +99,17 @@ TEST(FuseHeadNorms, TheJoinedOpTurnsAsTheRotationDid) {
   EXPECT_EQ(seen, 2 * kLayers);
 }
 
-// What is made again is joined too. Where rotated queries and keys are kept and what they were made from is
-// not, that is made again between a rotation back and the gradient that reads its result.
-TEST(FuseHeadNorms, JoinsAcrossWhatIsMadeAgain) {
-  Program full = verified(fuse_head_norms(apply_recompute(small_backward(), {Recompute::full})));
+// Policies decide about what is left: what comes out of both ops, and what goes into them.
+TEST(FuseHeadNorms, WhatIsMadeAgainIsJoinedToo) {
+  Program joined = fuse_head_norms(small_backward());
+  Program full = verified(apply_recompute(joined, {Recompute::full}));
   expect_joined(full, 2 * kLayers, kLayers);
-  EXPECT_EQ(full.find("layers.1.head_norm.again"), kNoBuffer);
-  Recompute rotated{LayerValues{}.with(LayerValue::rotated).with(LayerValue::attention)};
-  Program between = apply_recompute(small_backward(), {rotated});
-  auto is_rotation_back = [](const Op& op) { return op.kind == OpKind::rope && op.is_backward; };
-  auto rotation = std::find_if(between.ops.begin(), between.ops.end(), is_rotation_back);
-  ASSERT_NE((rotation + 1)->kind, OpKind::head_norm_backward);
-  expect_joined(verified(fuse_head_norms(between)), kLayers, kLayers);
+  EXPECT_NE(full.find("layers.1.rotated.again"), kNoBuffer);
+  Recompute but_rotated{LayerValues{kAllLayerValues}.without(LayerValue::rotated)};
+  Program program = verified(apply_recompute(joined, {but_rotated}));
+  expect_joined(program, 2 * kLayers, kLayers);
+  EXPECT_EQ(program.buffer(program.find("layers.1.qkv")).role, Role::kept_activations);
+  EXPECT_EQ(program.find("layers.1.qkv.again"), kNoBuffer);
 }
 
 TEST(FuseHeadNorms, LeavesWhatIsReadTwiceOrTurnsOtherHeads) {
