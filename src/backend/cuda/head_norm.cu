@@ -215,7 +215,7 @@ struct HeadTerm {
 
   __device__ float operator()(int64_t row, int64_t column) const {
     int pair = static_cast<int>(column) % heads.half;
-    Turn turn{};
+    PairTurn turn{};
     if constexpr (kTurned) {
       turn = turns.of(row, pair);
     }

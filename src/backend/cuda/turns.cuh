@@ -7,7 +7,7 @@
 namespace snug::cuda {
 
 // Of a pair: element i of a head and element i + pairs.
-struct Turn {
+struct PairTurn {
   float cosine;
   float sine;
 
@@ -23,7 +23,7 @@ struct Turns {
   float direction;  // -1: back
 
   // The angle is a product of two floats, as in Hugging Face's code.
-  __device__ Turn of(int64_t token, int pair) const {
+  __device__ PairTurn of(int64_t token, int pair) const {
     float sine;
     float cosine;
     sincosf(__fmul_rn(static_cast<float>(positions[token]), frequencies[pair]), &sine, &cosine);
@@ -37,7 +37,7 @@ struct TurnVector {
   Vector<float, N> cosine;
   Vector<float, N> sine;
 
-  __device__ Turn at(int i) const { return {cosine.at[i], sine.at[i]}; }
+  __device__ PairTurn at(int i) const { return {cosine.at[i], sine.at[i]}; }
 };
 
 // The turns of a block's tokens, in shared memory: of each token the cosines, then the sines, of its pairs.
@@ -50,7 +50,7 @@ struct TurnTable {
     for (int i = static_cast<int>(threadIdx.x); i < tokens * pairs; i += static_cast<int>(blockDim.x)) {
       int token = i / pairs;
       int pair = i % pairs;
-      Turn turn = turns.of(first + token, pair);
+      PairTurn turn = turns.of(first + token, pair);
       values[2 * token * pairs + pair] = turn.cosine;
       values[2 * token * pairs + pairs + pair] = turn.sine;
     }
