@@ -1,5 +1,5 @@
-// Fusion of residual addition and norm, of a gated activation with its gradient, and of an adapter's
-// gradients.
+// Fusion of residual addition and norm, of heads' norms and positions, of a gated activation with its
+// gradient, and of an adapter's gradients.
 #include "compile/fuse.h"
 
 #include <algorithm>
@@ -78,64 +78,62 @@ bool is_other_gradient(const Op& op, const Op& next) {
          !next.has_output(Out::db) && attributes_of<LoraAttributes>(op).rank <= kSmallRank;
 }
 
-// Whether the op is a product of plain 16-bit numbers without a bias: what a backend can join.
-bool is_plain_product(const Program& program, const Op& op, OpKind kind) {
-  if (op.kind != kind || op.has_input(2)) {
+// How many operands of ops each buffer is.
+std::vector<int> count_uses(const Program& program) {
+  std::vector<int> uses(program.buffers.size(), 0);
+  for (const Op& op : program.ops) {
+    for (const std::vector<BufferId>* operands : {&op.inputs, &op.outputs}) {
+      for (BufferId id : *operands) {
+        if (id != kNoBuffer) {
+          ++uses[static_cast<size_t>(id)];
+        }
+      }
+    }
+  }
+  return uses;
+}
+
+bool turns_heads_of(const Program& program, const Op& norm, const Op& rope) {
+  const auto& normed = attributes_of<HeadNormAttributes>(norm);
+  const auto& turned = attributes_of<RopeAttributes>(rope);
+  return turned.rotated_heads == normed.q_heads + normed.k_heads &&
+         turned.head_dim == program.buffer(norm.inputs[HeadNormRopeInput::wq]).dims[0].max;
+}
+
+// Whether `op` is a norm of heads and `next` its rotation, or `op` a rotation back and `next` the gradient of
+// the norm before it.
+bool is_turned_norm(const Program& program, const Op& op, const Op& next) {
+  if (op.is_backward != next.is_backward || op.accumulates_output(0) || next.accumulates_output(0)) {
     return false;
   }
-  const Format& weight = program.buffer(op.inputs[1]).format;
-  return !weight.is_coded() && size_of(weight.dtype) == 2 && weight == program.buffer(op.inputs[0]).format;
+  if (op.kind == OpKind::head_norm && next.kind == OpKind::rope) {
+    return next.inputs[0] == op.outputs[0] && !attributes_of<RopeAttributes>(next).inverse &&
+           turns_heads_of(program, op, next);
+  }
+  return op.kind == OpKind::rope && next.kind == OpKind::head_norm_backward &&
+         next.inputs[HeadNormBackwardInput::dy] == op.outputs[0] &&
+         attributes_of<RopeAttributes>(op).inverse && turns_heads_of(program, next, op);
 }
 
-bool is_gate_of(const Program& program, const Op& product, const Op& gate) {
-  return gate.kind == OpKind::gated_activation && is_plain_product(program, product, OpKind::linear) &&
-         gate.inputs[0] == product.outputs[0] && gate.accumulates == 0 &&
-         gate.is_backward == product.is_backward;
-}
-
-bool is_gate_gradient_of(const Program& program, const Op& product, const Op& gate) {
-  return gate.kind == OpKind::gated_activation_backward &&
-         is_plain_product(program, product, OpKind::linear_backward_input) &&
-         gate.inputs[1] == product.outputs[0] && gate.accumulates == 0;
-}
-
-void join_gate(Op& product, Op& gate) {
-  product.kind = OpKind::gated_linear;
-  product.attributes =
-      GatedLinearAttributes{attributes_of<LinearAttributes>(product), attributes_of<GateAttributes>(gate)};
-  product.outputs.push_back(gate.outputs[0]);
-  product.name += " + " + gate.name;
-}
-
-// Where the product only writes, what it writes is no buffer any more.
-void join_gate_gradient(Op& product, Op& gate) {
-  BufferId dgated = product.accumulates_output(0) ? product.outputs[0] : kNoBuffer;
-  product.kind = OpKind::gated_linear_backward;
-  product.attributes =
-      GatedLinearAttributes{attributes_of<LinearAttributes>(product), attributes_of<GateAttributes>(gate)};
-  product.inputs = {gate.inputs[0], dgated, product.inputs[0], product.inputs[1]};
-  product.outputs = std::move(gate.outputs);
-  product.accumulates = 0;
-  product.name += " + " + gate.name;
+Op join_turned_norm(const Op& op, const Op& next) {
+  bool is_forward = op.kind == OpKind::head_norm;
+  const Op& norm = is_forward ? op : next;
+  const Op& rope = is_forward ? next : op;
+  Op joined = next;
+  joined.kind = is_forward ? OpKind::head_norm_rope : OpKind::head_norm_rope_backward;
+  joined.inputs = norm.inputs;
+  if (!is_forward) {
+    joined.inputs[HeadNormBackwardInput::dy] = rope.inputs[0];
+  }
+  joined.inputs.insert(joined.inputs.end(), {rope.inputs[1], rope.inputs[2]});
+  HeadNormAttributes attributes = attributes_of<HeadNormAttributes>(norm);
+  attributes.magnitude = attributes_of<RopeAttributes>(rope).magnitude;
+  joined.attributes = attributes;
+  joined.name = op.name + " + " + next.name;
+  return joined;
 }
 
 }  // namespace
-
-Program fuse_gated_products(Program program) {
-  std::vector<Op> fused;
-  fused.reserve(program.ops.size());
-  for (Op& op : program.ops) {
-    if (!fused.empty() && is_gate_of(program, fused.back(), op)) {
-      join_gate(fused.back(), op);
-    } else if (!fused.empty() && is_gate_gradient_of(program, fused.back(), op)) {
-      join_gate_gradient(fused.back(), op);
-    } else {
-      fused.push_back(std::move(op));
-    }
-  }
-  program.ops = std::move(fused);
-  return program;
-}
 
 Program fuse_additions(Program program) {
   std::vector<Op> fused;
@@ -153,6 +151,30 @@ Program fuse_additions(Program program) {
     add.name += " + " + op.name;
   }
   program.ops = std::move(fused);
+  return program;
+}
+
+Program fuse_head_norms(Program program) {
+  std::vector<int> uses = count_uses(program);
+  std::vector<Op> fused;
+  fused.reserve(program.ops.size());
+  std::vector<BufferId> gone;
+  for (Op& op : program.ops) {
+    if (fused.empty() || !is_turned_norm(program, fused.back(), op)) {
+      fused.push_back(std::move(op));
+      continue;
+    }
+    BufferId between = fused.back().outputs[0];
+    bool is_read_once = uses[static_cast<size_t>(between)] == 2;  // and written
+    if (is_read_once && program.buffer(between).lifetime == Lifetime::temporary) {
+      fused.back() = join_turned_norm(fused.back(), op);
+      gone.push_back(between);
+    } else {
+      fused.push_back(std::move(op));
+    }
+  }
+  program.ops = std::move(fused);
+  program.remove_buffers(gone);
   return program;
 }
 

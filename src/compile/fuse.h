@@ -8,6 +8,11 @@ namespace snug {
 // add followed by the rms_norm of its sum becomes add_rms_norm: the same arithmetic, one pass.
 Program fuse_additions(Program program);
 
+// head_norm followed by the rope of its heads becomes head_norm_rope, and rope back followed by head_norm's
+// gradient head_norm_rope_backward: the same arithmetic, one pass. What lay between them has no buffer any
+// more.
+Program fuse_head_norms(Program program);
+
 // The two gradients of an adapter's up product of small rank become one op, which reads dy once.
 Program fuse_adapter_gradients(Program program);
 

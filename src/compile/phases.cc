@@ -37,6 +37,11 @@ Program verified(Program program) {
   return program;
 }
 
+// Of programs without a backward pass.
+Program fuse_forward(Program program) {
+  return fuse_head_norms(fuse_additions(std::move(program)));
+}
+
 // Weights pass through staging as the file has them and as the arena wants them; fp32 is the widest of both.
 int64_t staging_bytes(const std::vector<const Program*>& programs) {
   int64_t largest = 4096;
@@ -158,11 +163,11 @@ std::vector<Program> generation_phases(Program forward, const ModelSpec& spec, i
   std::vector<Program> programs;
   if (spec.has_encoder()) {
     SplitPrograms split = split_encoder(std::move(forward), kEncodePhase);
-    programs.push_back(verified(put_adapters_first(fuse_additions(std::move(split.encode)))));
+    programs.push_back(verified(put_adapters_first(fuse_forward(std::move(split.encode)))));
     forward = std::move(split.rest);
   }
   programs.push_back(
-      verified(put_adapters_first(fuse_additions(add_kv_cache(std::move(forward), max_total_tokens)))));
+      verified(put_adapters_first(fuse_forward(add_kv_cache(std::move(forward), max_total_tokens)))));
   return programs;
 }
 
@@ -256,7 +261,8 @@ Program build_micro_batch(const Recipe& recipe, const ModelSpec& spec, const Bat
   if (recipe.training.gradient_dtype == DType::bf16) {
     train = round_gradients(std::move(train));
   }
-  return train;
+  // Before recomputation: what lies between a norm of heads and its rotation is nothing to keep.
+  return fuse_head_norms(std::move(train));
 }
 
 Program finish_micro_batch(Program built, const Recipe& recipe, const ModelSpec& spec) {
@@ -295,7 +301,7 @@ std::vector<Program> compile_training(const Recipe& recipe, const ModelSpec& spe
 
 Program compile_evaluation(const Recipe& recipe, const ModelSpec& spec, const BatchLimits& limits) {
   return verified(
-      put_adapters_first(fuse_additions(build_loss_program(recipe, spec, {kEvaluatePhase, limits, false}))));
+      put_adapters_first(fuse_forward(build_loss_program(recipe, spec, {kEvaluatePhase, limits, false}))));
 }
 
 std::vector<Program> compile_generation(const ModelSpec& spec, const GenerationOptions& options) {

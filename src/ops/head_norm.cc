@@ -1,4 +1,5 @@
-// head_norm: rms_norm of every query and key head on its own, within a row of fused queries, keys and values.
+// head_norm: rms_norm of every query and key head on its own, within a row of fused queries, keys and values;
+// alone, and with the rotation of those heads that follows it (compile/fuse.h).
 #include "ops/rows.h"
 #include "ops/shapes.h"
 #include "program/operands.h"
@@ -36,6 +37,26 @@ void gradient(const Op& op, Gradients& gradients) {
   }
 }
 
+// What a rotation needs beyond the heads, which check_heads has seen.
+std::string check_angles(const Buffer& x, const Buffer& weight, const Buffer* positions,
+                         const Buffer* frequencies) {
+  int64_t head_dim = weight.dims[0].max;
+  if (head_dim % 2 != 0) {
+    return "rotates pairs, and the heads are odd";
+  }
+  return find_mismatch(
+      {{"positions", positions, {x.dims[0]}}, {"frequencies", frequencies, {fixed(head_dim / 2)}}});
+}
+
+std::string check_rotated(const Program& program, const Op& op) {
+  using In = HeadNormRopeInput;
+  std::string problem = check_forward(program, op);
+  return problem.empty() ? check_angles(*input_of(program, op, In::x), *input_of(program, op, In::wq),
+                                        input_of(program, op, In::positions),
+                                        input_of(program, op, In::inverse_frequencies))
+                         : problem;
+}
+
 std::string check_backward(const Program& program, const Op& op) {
   using In = HeadNormBackwardInput;
   const Buffer* x = input_of(program, op, In::x);
@@ -54,11 +75,26 @@ std::string check_backward(const Program& program, const Op& op) {
   return problem.empty() ? find_dtype_mismatch({x, dy, output_of(program, op, 0)}) : problem;
 }
 
+std::string check_rotated_backward(const Program& program, const Op& op) {
+  using In = HeadNormBackwardInput;
+  std::string problem = check_backward(program, op);
+  return problem.empty() ? check_angles(*input_of(program, op, In::x), *input_of(program, op, In::wq),
+                                        input_of(program, op, In::positions),
+                                        input_of(program, op, In::inverse_frequencies))
+                         : problem;
+}
+
 OpCost cost_of_forward(const Program& program, const Op& op) {
   return streaming_cost(program, op, 4);
 }
 OpCost cost_of_backward(const Program& program, const Op& op) {
   return streaming_cost(program, op, 10);
+}
+OpCost cost_of_rotated(const Program& program, const Op& op) {
+  return streaming_cost(program, op, 4 + 3);
+}
+OpCost cost_of_rotated_backward(const Program& program, const Op& op) {
+  return streaming_cost(program, op, 10 + 3);
 }
 
 }  // namespace
@@ -73,5 +109,16 @@ const OpRow kHeadNormBackwardRow = {.kind = OpKind::head_norm_backward,
                                     .name = "head_norm_backward",
                                     .find_shape_problem = check_backward,
                                     .cost = cost_of_backward};
+
+const OpRow kHeadNormRopeRow = {.kind = OpKind::head_norm_rope,
+                                .name = "head_norm_rope",
+                                .find_shape_problem = check_rotated,
+                                .cost = cost_of_rotated,
+                                .in_place = 1};
+
+const OpRow kHeadNormRopeBackwardRow = {.kind = OpKind::head_norm_rope_backward,
+                                        .name = "head_norm_rope_backward",
+                                        .find_shape_problem = check_rotated_backward,
+                                        .cost = cost_of_rotated_backward};
 
 }  // namespace snug

@@ -12,6 +12,8 @@ extern const OpRow kRmsNormBackwardRow;
 extern const OpRow kAddRmsNormRow;
 extern const OpRow kHeadNormRow;
 extern const OpRow kHeadNormBackwardRow;
+extern const OpRow kHeadNormRopeRow;
+extern const OpRow kHeadNormRopeBackwardRow;
 extern const OpRow kLinearRow;
 extern const OpRow kLinearBackwardInputRow;
 extern const OpRow kLinearBackwardWeightRow;

@@ -17,6 +17,8 @@ const OpRow& row_of(OpKind kind) {
       &kAddRmsNormRow,
       &kHeadNormRow,
       &kHeadNormBackwardRow,
+      &kHeadNormRopeRow,
+      &kHeadNormRopeBackwardRow,
       &kLinearRow,
       &kLinearBackwardInputRow,
       &kLinearBackwardWeightRow,

@@ -24,6 +24,10 @@ enum class OpKind : uint8_t {
   add_rms_norm,               // a[T,D], b[T,D], w[D] -> sum[T,D], y[T,D] = norm(sum)
   head_norm,                  // x[T,C], wq[hd], wk[hd] -> y[T,C]: rms_norm of each query and key head
   head_norm_backward,         // x[T,C], wq[hd], wk[hd], dy[T,C] -> dx[T,C], dwq[hd]? +=, dwk[hd]? +=
+  head_norm_rope,             // x[T,C], wq[hd], wk[hd], positions[T], inverse_frequencies[hd/2] -> y[T,C]:
+                              //   rope of head_norm
+  head_norm_rope_backward,    // x[T,C], wq[hd], wk[hd], dy[T,C], positions[T], inverse_frequencies[hd/2]
+                              //   -> dx[T,C], dwq[hd]? +=, dwk[hd]? +=
   linear,                     // x[T,in], W[out,in], bias[out]? -> y[T,out] (= or +=)
   linear_backward_input,      // dy[T,out], W[out,in] -> dx[T,in] (= or +=)
   linear_backward_weight,     // dy[T,out], x[T,in] -> dW[out,in]? +=, dbias[out]? +=
@@ -70,6 +74,7 @@ struct HeadNormAttributes {
   int64_t q_heads = 0;
   int64_t k_heads = 0;
   float epsilon = 1e-6F;
+  float magnitude = 1.0F;  // of the heads that head_norm_rope rotates: all that it normalises
 };
 
 struct LinearAttributes {

@@ -16,8 +16,12 @@ struct AttentionBackwardInput {
 struct AttentionBackwardOutput {
   enum : size_t { dq, dkv, dbias };
 };
+struct HeadNormRopeInput {
+  enum : size_t { x, wq, wk, positions, inverse_frequencies };
+};
+// Of head_norm_rope_backward too, which alone has the last two.
 struct HeadNormBackwardInput {
-  enum : size_t { x, wq, wk, dy };
+  enum : size_t { x, wq, wk, dy, positions, inverse_frequencies };
 };
 struct LoraUpBackwardInput {
   enum : size_t { dy, down, b };

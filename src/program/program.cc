@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/sizes.h"
 #include "program/code_layout.h"
 
@@ -46,6 +47,33 @@ int64_t Buffer::max_bytes() const {
 BufferId Program::add_buffer(Buffer buffer) {
   buffers.push_back(std::move(buffer));
   return static_cast<BufferId>(buffers.size()) - 1;
+}
+
+void Program::remove_buffers(const std::vector<BufferId>& ids) {
+  std::vector<bool> stays(buffers.size(), true);
+  for (BufferId id : ids) {
+    stays[static_cast<size_t>(id)] = false;
+  }
+  std::vector<BufferId> moved(buffers.size(), kNoBuffer);
+  std::vector<Buffer> left;
+  for (size_t id = 0; id < buffers.size(); ++id) {
+    if (stays[id]) {
+      moved[id] = static_cast<BufferId>(left.size());
+      left.push_back(std::move(buffers[id]));
+    }
+  }
+  buffers = std::move(left);
+  auto move = [&](BufferId& id) {
+    if (id != kNoBuffer) {
+      id = moved[static_cast<size_t>(id)];
+      SNUG_CHECK(id != kNoBuffer, "an op uses a buffer that is removed");
+    }
+  };
+  for (Op& op : ops) {
+    std::for_each(op.inputs.begin(), op.inputs.end(), move);
+    std::for_each(op.outputs.begin(), op.outputs.end(), move);
+    move(op.workspace);
+  }
 }
 
 BufferId Program::find(const std::string& wanted) const {

@@ -16,6 +16,8 @@ struct Program {
   std::vector<Op> ops;
 
   BufferId add_buffer(Buffer buffer);
+  // Ops may use none of them; the ids of buffers behind them change.
+  void remove_buffers(const std::vector<BufferId>& ids);
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id)]; }
   Buffer& buffer(BufferId id) { return buffers[static_cast<size_t>(id)]; }
   BufferId find(const std::string& name) const;  // kNoBuffer if there is none

@@ -19,6 +19,15 @@ inline ModelSpec small_llama(int64_t layers = 3) {
   return spec;
 }
 
+// The same with a norm on each query and key head, as Qwen3 has it.
+inline ModelSpec small_qwen3(int64_t layers = 3) {
+  ModelSpec spec = small_llama();
+  DecoderLayer layer = usual_layer(4, 2, 6, 40);
+  layer.attention.head_norms = true;
+  spec.decoder = repeat(layer, layers);
+  return spec;
+}
+
 // The published shape of a 7B Llama (DeepSeek-LLM-7B).
 inline ModelSpec deepseek_7b() {
   ModelSpec spec = small_llama();

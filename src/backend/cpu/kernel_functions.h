@@ -18,6 +18,8 @@ int64_t rms_norm_backward_workspace(const Program& program, const Op& op, int th
 void add_rms_norm(const KernelCall& call);
 void head_norm(const KernelCall& call);
 void head_norm_backward(const KernelCall& call);
+void head_norm_rope(const KernelCall& call);
+void head_norm_rope_backward(const KernelCall& call);
 int64_t head_norm_backward_workspace(const Program& program, const Op& op, int threads);
 
 // rope.cc

@@ -15,6 +15,8 @@ constexpr KernelRows<Kernel> kRows = {{
     {OpKind::add_rms_norm, {add_rms_norm}},
     {OpKind::head_norm, {head_norm}},
     {OpKind::head_norm_backward, {head_norm_backward, head_norm_backward_workspace}},
+    {OpKind::head_norm_rope, {head_norm_rope}},
+    {OpKind::head_norm_rope_backward, {head_norm_rope_backward, head_norm_backward_workspace}},
     {OpKind::linear, {linear, linear_workspace}},
     {OpKind::linear_backward_input, {linear_backward_input, linear_backward_input_workspace}},
     {OpKind::linear_backward_weight, {linear_backward_weight, linear_backward_weight_workspace}},

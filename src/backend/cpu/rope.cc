@@ -6,6 +6,7 @@
 
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
+#include "backend/cpu/rotation.h"
 #include "base/threads.h"
 
 namespace snug::cpu {
@@ -23,13 +24,12 @@ struct Turn {
 
   // The angle is a product of two floats, as in Hugging Face's code: rounding it differently would turn
   // far positions by visibly other angles.
-  void set(int32_t position, const float* frequencies, const RopeAttributes& attributes) {
-    float direction = attributes.inverse ? -1.0F : 1.0F;
+  void set(int64_t token, const Rotation& rotation) {
     for (int64_t i = 0; i < count; ++i) {
-      float angle = static_cast<float>(position) * frequencies[first + i];
+      float angle = static_cast<float>(rotation.positions[token]) * rotation.frequencies[first + i];
       auto at = static_cast<size_t>(i);
-      cosine[at] = std::cos(angle) * attributes.magnitude;
-      sine[at] = std::sin(angle) * attributes.magnitude * direction;
+      cosine[at] = std::cos(angle) * rotation.magnitude;
+      sine[at] = std::sin(angle) * rotation.magnitude * rotation.direction;
     }
   }
 };
@@ -50,36 +50,51 @@ void turn_head(const T* x, T* y, const Turn& turn, int64_t pairs) {
 
 }  // namespace
 
+template <bool kAccumulate, typename T>
+[[gnu::noinline]] void Rotation::turn(int64_t token, const T* x, T* y) const {
+  Turn turn;
+  int64_t pairs = head_dim / 2;
+  for (turn.first = 0; turn.first < pairs; turn.first += kPairsAtOnce) {
+    turn.count = std::min(kPairsAtOnce, pairs - turn.first);
+    turn.set(token, *this);
+    for (int64_t column = turn.first; column < turned_columns; column += head_dim) {
+      turn_head<kAccumulate>(x + column, y + column, turn, pairs);
+    }
+  }
+  if (x == y && !kAccumulate) {
+    return;  // the other columns are there already
+  }
+  for (int64_t column = turned_columns; column < columns; ++column) {
+    store<kAccumulate>(y[column], to_float(x[column]));
+  }
+}
+
+template void Rotation::turn<false>(int64_t, const float*, float*) const;
+template void Rotation::turn<true>(int64_t, const float*, float*) const;
+template void Rotation::turn<false>(int64_t, const bf16_t*, bf16_t*) const;
+template void Rotation::turn<true>(int64_t, const bf16_t*, bf16_t*) const;
+
 // y (= or +=) x with its first rotated_heads heads turned; the other columns are taken over. The inverse
 // turns back and scales by the same magnitude: it is the gradient. Threads share the tokens; y may be x.
 void rope(const KernelCall& call) {
   const Tensor& x = call.inputs[0];
   const auto& attributes = attributes_of<RopeAttributes>(call.op);
-  const auto* positions = call.inputs[1].as<int32_t>();
-  const auto* frequencies = call.inputs[2].as<float>();
-  int64_t columns = x.columns();
-  int64_t pairs = attributes.head_dim / 2;
-  int64_t turned_columns = attributes.rotated_heads * attributes.head_dim;
-  SNUG_CHECK(turned_columns <= columns, "more heads to rotate than columns");
+  Rotation rotation{.positions = call.inputs[1].as<int32_t>(),
+                    .frequencies = call.inputs[2].as<float>(),
+                    .head_dim = attributes.head_dim,
+                    .columns = x.columns(),
+                    .turned_columns = attributes.rotated_heads * attributes.head_dim,
+                    .magnitude = attributes.magnitude,
+                    .direction = attributes.inverse ? -1.0F : 1.0F};
+  SNUG_CHECK(rotation.turned_columns <= rotation.columns, "more heads to rotate than columns");
   with_type(x.dtype, [&](auto activation) {
     with_flag(call.op.accumulates_output(0), [&](auto accumulate) {
       using T = typename decltype(activation)::type;
-      constexpr bool kAccumulate = decltype(accumulate)::value;
-      parallel_for(x.rows(), row_grain(columns), [&](int64_t first, int64_t last) {
-        Turn turn;
+      parallel_for(x.rows(), row_grain(rotation.columns), [&](int64_t first, int64_t last) {
         for (int64_t token = first; token < last; ++token) {
-          const T* source = x.as<T>() + token * columns;
-          T* destination = call.outputs[0].as<T>() + token * columns;
-          for (turn.first = 0; turn.first < pairs; turn.first += kPairsAtOnce) {
-            turn.count = std::min(kPairsAtOnce, pairs - turn.first);
-            turn.set(positions[token], frequencies, attributes);
-            for (int64_t column = turn.first; column < turned_columns; column += attributes.head_dim) {
-              turn_head<kAccumulate>(source + column, destination + column, turn, pairs);
-            }
-          }
-          for (int64_t column = turned_columns; column < columns; ++column) {
-            store<kAccumulate>(destination[column], to_float(source[column]));
-          }
+          int64_t begin = token * rotation.columns;
+          rotation.turn<decltype(accumulate)::value>(token, x.as<T>() + begin,
+                                                     call.outputs[0].as<T>() + begin);
         }
       });
     });

@@ -19,6 +19,8 @@ void rms_norm_backward(const Queue& queue, const KernelCall& call);
 // head_norm.cu
 void head_norm(const Queue& queue, const KernelCall& call);
 void head_norm_backward(const Queue& queue, const KernelCall& call);
+void head_norm_rope(const Queue& queue, const KernelCall& call);
+void head_norm_rope_backward(const Queue& queue, const KernelCall& call);
 
 // rope.cu
 void rope(const Queue& queue, const KernelCall& call);

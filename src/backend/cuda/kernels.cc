@@ -15,6 +15,8 @@ constexpr KernelRows<Kernel> kRows = {{
     {OpKind::add_rms_norm, add_rms_norm},
     {OpKind::head_norm, head_norm},
     {OpKind::head_norm_backward, head_norm_backward},
+    {OpKind::head_norm_rope, head_norm_rope},
+    {OpKind::head_norm_rope_backward, head_norm_rope_backward},
     {OpKind::linear, linear},
     {OpKind::linear_backward_input, linear_backward_input},
     {OpKind::linear_backward_weight, linear_backward_weight},

@@ -25,6 +25,8 @@ constexpr KernelRows<Needs> kRows = {{
     {OpKind::add_rms_norm, {}},
     {OpKind::head_norm, {}},
     {OpKind::head_norm_backward, {head_norm_backward_workspace}},
+    {OpKind::head_norm_rope, {}},
+    {OpKind::head_norm_rope_backward, {head_norm_backward_workspace}},
     {OpKind::linear, kWeightProduct},
     {OpKind::linear_backward_input, kWeightProduct},
     {OpKind::linear_backward_weight, {linear_backward_weight_workspace, find_unsupported_product}},
