@@ -50,9 +50,11 @@ Ops::iterator put_off(Ops::iterator first, Ops::iterator last) {
 }
 
 // Whether the op there was a gated activation made again, and is made by its gradient now.
-bool make_with_gradient(Ops& ops, size_t index) {
+bool make_with_gradient(Program& program, size_t index) {
+  Ops& ops = program.ops;
   auto again = ops.begin() + static_cast<std::ptrdiff_t>(index);
-  if (again->kind != OpKind::gated_activation || !again->is_backward) {
+  if (again->kind != OpKind::gated_activation || !again->is_backward ||
+      (index > 0 && takes_gate(program, *(again - 1), *again))) {
     return false;
   }
   auto gradient = std::find_if(again, ops.end(), [&](const Op& op) {
@@ -76,6 +78,44 @@ bool is_other_gradient(const Op& op, const Op& next) {
   return op.kind == OpKind::lora_up_backward && next.kind == op.kind && op.name == next.name &&
          op.inputs[In::dy] == next.inputs[In::dy] && !op.has_output(Out::ddown) &&
          !next.has_output(Out::db) && attributes_of<LoraAttributes>(op).rank <= kSmallRank;
+}
+
+// The op that writes each buffer; null: none does.
+std::vector<const Op*> find_writers(const Program& program) {
+  std::vector<const Op*> writers(program.buffers.size(), nullptr);
+  for (const Op& op : program.ops) {
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      if (op.has_output(i) && !op.accumulates_output(i)) {
+        writers[static_cast<size_t>(op.outputs[i])] = &op;
+      }
+    }
+  }
+  return writers;
+}
+
+// Adapters whose input is a gated activation. Where that is made again by its gradient, dB waits for it and
+// the adapter's gradients do not meet. They stay apart always, as other kernels may round otherwise, and
+// recomputation is to change no bit.
+std::set<BufferId> down_products_of_gates(const Program& program) {
+  std::vector<const Op*> writers = find_writers(program);
+  auto writer_of = [&](BufferId id) { return writers[static_cast<size_t>(id)]; };
+  std::set<BufferId> found;
+  for (const Op& op : program.ops) {
+    if (op.kind != OpKind::lora_up_backward || !op.has_input(LoraUpBackwardInput::down)) {
+      continue;
+    }
+    BufferId down = op.inputs[LoraUpBackwardInput::down];
+    const Op* maker = writer_of(down);
+    maker = maker == nullptr ? nullptr : writer_of(maker->inputs[0]);
+    while (maker != nullptr && maker->kind == OpKind::dropout) {
+      maker = writer_of(maker->inputs[0]);
+    }
+    if (maker != nullptr &&
+        (maker->kind == OpKind::gated_activation || maker->kind == OpKind::gated_activation_backward)) {
+      found.insert(down);
+    }
+  }
+  return found;
 }
 
 // How many operands of ops each buffer is.
@@ -181,10 +221,12 @@ Program fuse_head_norms(Program program) {
 Program fuse_adapter_gradients(Program program) {
   using In = LoraUpBackwardInput;
   using Out = LoraUpBackwardOutput;
+  std::set<BufferId> stay_apart = down_products_of_gates(program);
   std::vector<Op> fused;
   fused.reserve(program.ops.size());
   for (Op& op : program.ops) {
-    if (fused.empty() || !is_other_gradient(fused.back(), op)) {
+    if (fused.empty() || !is_other_gradient(fused.back(), op) ||
+        stay_apart.contains(fused.back().inputs[In::down])) {
       fused.push_back(std::move(op));
       continue;
     }
@@ -200,7 +242,7 @@ Program fuse_adapter_gradients(Program program) {
 
 Program fuse_gates_made_again(Program program) {
   for (size_t index = 0; index < program.ops.size(); ++index) {
-    while (make_with_gradient(program.ops, index)) {
+    while (make_with_gradient(program, index)) {
     }
   }
   return program;

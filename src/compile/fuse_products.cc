@@ -14,12 +14,6 @@ bool is_plain_product(const Program& program, const Op& op, OpKind kind) {
   return !weight.is_coded() && size_of(weight.dtype) == 2 && weight == program.buffer(op.inputs[0]).format;
 }
 
-bool is_gate_of(const Program& program, const Op& product, const Op& gate) {
-  return gate.kind == OpKind::gated_activation && is_plain_product(program, product, OpKind::linear) &&
-         gate.inputs[0] == product.outputs[0] && gate.accumulates == 0 &&
-         gate.is_backward == product.is_backward;
-}
-
 bool is_gate_gradient_of(const Program& program, const Op& product, const Op& gate) {
   return gate.kind == OpKind::gated_activation_backward &&
          is_plain_product(program, product, OpKind::linear_backward_input) &&
@@ -49,12 +43,18 @@ void join_gate_gradient(Op& product, Op& gate) {
 
 }  // namespace
 
+bool takes_gate(const Program& program, const Op& product, const Op& gate) {
+  return gate.kind == OpKind::gated_activation && is_plain_product(program, product, OpKind::linear) &&
+         product.accumulates == 0 && gate.inputs[0] == product.outputs[0] && gate.accumulates == 0 &&
+         gate.is_backward == product.is_backward;
+}
+
 Program fuse_gated_products(Program program) {
   std::vector<Op> fused;
   fused.reserve(program.ops.size());
   std::vector<BufferId> gone;  // gradients of activations that nothing but the two ops has to do with
   for (Op& op : program.ops) {
-    if (!fused.empty() && is_gate_of(program, fused.back(), op)) {
+    if (!fused.empty() && takes_gate(program, fused.back(), op)) {
       join_gate(fused.back(), op);
     } else if (!fused.empty() && is_gate_gradient_of(program, fused.back(), op)) {
       if (!fused.back().accumulates_output(0)) {

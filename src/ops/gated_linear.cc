@@ -1,7 +1,7 @@
 // gated_linear and its gradient: a product whose result a gated activation, or its gradient, reads at once.
 #include "ops/gated_linear.h"
 
-#include <algorithm>
+#include <initializer_list>
 
 #include "base/check.h"
 #include "ops/rows.h"
@@ -64,29 +64,35 @@ Effect backward_input_effect(const Op& /*op*/, size_t input) {
   return input == BackwardIn::dgated ? Effect::update : Effect::read;
 }
 
-// Half of what the activation moves is hidden by the product, as seen on an H200.
-constexpr double kShownShare = 0.5;
-
-OpCost joined_cost(const Program& program, const Op& op, const Buffer& product, double inner) {
-  double product_bytes = 2.0 * static_cast<double>(bytes_of(product.format.dtype, product.max_elements()));
-  double bytes = touched_bytes(program, op);
-  double apart = kShownShare * std::max(0.0, bytes - product_bytes);
+// As a product and, behind it, a pass over memory: what most cards make of it. `moved` is what the pass reads
+// and writes.
+OpCost joined_cost(const Program& program, std::initializer_list<BufferId> factors, const Buffer& product,
+                   double inner, double moved) {
+  double bytes = static_cast<double>(bytes_of(product.format.dtype, product.max_elements()));
+  for (BufferId factor : factors) {
+    bytes += static_cast<double>(program.buffer(factor).max_bytes());
+  }
   return {.flops = 2.0 * static_cast<double>(product.max_elements()) * inner,
-          .bytes = bytes - apart,
-          .starts = kProductStarts,
-          .apart_bytes = apart};
+          .bytes = bytes,
+          .starts = kProductStarts + 1,
+          .apart_bytes = moved};
 }
 
 OpCost cost_of_forward(const Program& program, const Op& op) {
-  return joined_cost(program, op, program.buffer(op.outputs[0]),
-                     static_cast<double>(columns_of(program.buffer(op.inputs[1]))));
+  Op gate = gate_of(op);
+  return joined_cost(program, {op.inputs[0], op.inputs[1]}, program.buffer(op.outputs[0]),
+                     static_cast<double>(columns_of(program.buffer(op.inputs[1]))),
+                     touched_bytes(program, gate));
 }
 
 OpCost cost_of_backward(const Program& program, const Op& op) {
-  Buffer product = program.buffer(op.inputs[BackwardIn::x]);
-  product.dims[1] = program.buffer(op.inputs[BackwardIn::w]).dims[1];
-  return joined_cost(program, op, product,
-                     static_cast<double>(rows_of(program.buffer(op.inputs[BackwardIn::w]))));
+  const Buffer& x = program.buffer(op.inputs[BackwardIn::x]);
+  const Buffer& w = program.buffer(op.inputs[BackwardIn::w]);
+  Buffer product{.name = {}, .format = x.format, .dims = {x.dims[0], w.dims[1]}};
+  double narrow = static_cast<double>(bytes_of(x.format.dtype, product.max_elements()));
+  double passes = op.has_output(BackwardOut::gated) ? 6 : 5;  // x and dx are twice as wide
+  return joined_cost(program, {op.inputs[BackwardIn::dy], op.inputs[BackwardIn::w]}, product,
+                     static_cast<double>(rows_of(w)), passes * narrow);
 }
 
 }  // namespace

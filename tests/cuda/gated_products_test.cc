@@ -108,15 +108,15 @@ TEST_P(CudaGatedProducts, Gradient) {
 
 INSTANTIATE_TEST_SUITE_P(
     Sizes, CudaGatedProducts,
-    testing::Values(Case{600, 256, 416, DType::bf16, Activation::silu},
-                    Case{1029, 200, 264, DType::f16, Activation::silu},
-                    Case{513, 72, 1000, DType::bf16, Activation::gelu_tanh},
-                    Case{777, 2056, 200, DType::bf16, Activation::silu},  // deep gradients
-                    Case{700, 2048, 456, DType::f16, Activation::gelu_tanh},
-                    Case{520, 64, 72, DType::bf16, Activation::gelu},  // no kernel of its own
-                    Case{37, 64, 72, DType::bf16, Activation::silu},   // too few tokens
-                    Case{530, 33, 77, DType::f16, Activation::silu},   // rows that are no whole vectors
-                    Case{530, 64, 72, DType::f32, Activation::silu}),
+    testing::Values(Case{4101, 256, 416, DType::bf16, Activation::silu},
+                    Case{4229, 200, 264, DType::f16, Activation::silu},
+                    Case{4096, 72, 1000, DType::bf16, Activation::gelu_tanh},
+                    Case{4101, 2056, 1000, DType::bf16, Activation::silu},  // deep gradients
+                    Case{4300, 2048, 456, DType::f16, Activation::gelu_tanh},
+                    Case{4101, 64, 72, DType::bf16, Activation::gelu},  // no kernel of its own
+                    Case{37, 64, 72, DType::bf16, Activation::silu},    // too few tokens
+                    Case{4101, 33, 77, DType::f16, Activation::silu},   // rows that are no whole vectors
+                    Case{4101, 64, 72, DType::f32, Activation::silu}),
     name_of_case);
 
 }  // namespace
