@@ -106,6 +106,33 @@ TEST_P(CudaGatedProducts, Gradient) {
   }
 }
 
+// Where gate and up are made again without the activation, the library makes them (docs/decisions/0040).
+TEST(CudaGatedProduct, HasTheBitsOfThePlainOne) {
+  SKIP_WITHOUT_CARD();
+  constexpr int64_t kRows = 4096;
+  constexpr int64_t kWidth = 896;
+  constexpr int64_t kFeatures = 4864;
+  auto by_tokens = [](int64_t columns) { return Dims{tokens(kRows), fixed(columns)}; };
+  Builder builder("gated");
+  BufferId x = builder.input("x", DType::bf16, by_tokens(kWidth));
+  BufferId w = builder.weight("w", DType::bf16, {fixed(2 * kFeatures), fixed(kWidth)}, {});
+  BufferId sums = builder.temporary("sums", DType::bf16, by_tokens(2 * kFeatures));
+  BufferId plain = builder.temporary("plain", DType::bf16, by_tokens(2 * kFeatures));
+  BufferId y = builder.temporary("y", DType::bf16, by_tokens(kFeatures));
+  builder.append(OpKind::gated_linear, "gated", {x, w}, {sums, y}, GatedLinearAttributes{});
+  builder.append(OpKind::linear, "plain", {x, w}, {plain}, LinearAttributes{});
+  Program program = builder.finish();
+  CardRunner card(program);
+  for (const char* name : {"x", "w"}) {
+    std::vector<float> values = random_values(program.buffer(program.find(name)).max_elements(), 1);
+    std::vector<std::byte> raw(2 * values.size());
+    convert(DType::f32, values.data(), DType::bf16, raw.data(), std::ssize(values));
+    card.set_bytes(name, raw.data(), std::ssize(raw));
+  }
+  card.run(at_tokens(kRows));
+  EXPECT_EQ(card.bytes("sums"), card.bytes("plain"));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Sizes, CudaGatedProducts,
     testing::Values(Case{4101, 256, 416, DType::bf16, Activation::silu},
