@@ -68,5 +68,17 @@ TEST(Fuse, NormsOfHeadsWithTheirRotationsChangeNoBit) {
   }
 }
 
+TEST(Fuse, ProductsWithTheirGatesChangeNoBit) {
+  Program backward = small_backward(DType::bf16);
+  auto kept = results_of(backward);
+  for (const Recompute& policy :
+       {Recompute{Recompute::none}, Recompute{Recompute::selective}, Recompute{Recompute::full}}) {
+    Program apart = fuse_gates_made_again(apply_recompute(backward, {policy}));
+    Program joined = fuse_gated_products(apart);
+    EXPECT_LT(joined.ops.size(), apart.ops.size());
+    EXPECT_EQ(results_of(joined), kept);
+  }
+}
+
 }  // namespace
 }  // namespace snug

@@ -1,7 +1,6 @@
 // gated_linear_backward on Hopper. The sums of a tile are the activation's gradient; planes are gate, up and
 // what was there of that gradient before, and become the gradients of gate and up, and the activation made
 // again.
-#include "backend/cuda/gate_functions.cuh"
 #include "backend/cuda/gated_product.cuh"
 #include "backend/cuda/gated_product.h"
 #include "program/operands.h"
@@ -204,42 +203,22 @@ bool launch_gradient(const KernelCall& call, cudaStream_t stream) {
   return launch_gated<Shape>(gated_gradient_kernel<Shape>, sizes, maps, stream);
 }
 
-template <typename T, typename Function>
-bool launch_for(const KernelCall& call, cudaStream_t stream) {
-  bool is_deep = call.inputs[In::w].rows() >= kDeep;
-  auto launch = [&](auto adds) {
-    constexpr bool kAdds = decltype(adds)::value;
-    return is_deep ? launch_gradient<GradientShape<T, Function, kAdds, true>>(call, stream)
-                   : launch_gradient<GradientShape<T, Function, kAdds, false>>(call, stream);
-  };
-  return call.has_input(In::dgated) ? launch(std::true_type{}) : launch(std::false_type{});
-}
-
-template <typename T>
-bool launch_function(const KernelCall& call, cudaStream_t stream) {
-  switch (attributes_of<GatedLinearAttributes>(call.op).gate.activation) {
-    case Activation::silu:
-      return launch_for<T, Silu>(call, stream);
-    case Activation::gelu_tanh:
-      return launch_for<T, GeluTanh>(call, stream);
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 bool hopper_gated_gradient(const KernelCall& call, cudaStream_t stream) {
-  const Tensor& x = call.inputs[In::x];
-  const Tensor& w = call.inputs[In::w];
-  bool fits = x.dtype != DType::f32 && x.rows() >= kFewestTokens && has_whole_vectors(x) &&
-              has_whole_vectors(w) && has_whole_vectors(call.inputs[In::dy]) &&
+  bool fits = fits_gated({call.inputs[In::x], call.inputs[In::w], call.inputs[In::dy]}) &&
               attributes_of<GatedLinearAttributes>(call.op).product.scale == 1.0F;
-  if (!fits) {
-    return false;
-  }
-  return x.dtype == DType::f16 ? launch_function<__half>(call, stream)
-                               : launch_function<__nv_bfloat16>(call, stream);
+  bool is_deep = call.inputs[In::w].rows() >= kDeep;
+  return fits && launch_for_gate(call, [&](auto number, auto function) {
+           using T = decltype(number);
+           using Function = decltype(function);
+           auto launch = [&](auto adds) {
+             constexpr bool kAdds = decltype(adds)::value;
+             return is_deep ? launch_gradient<GradientShape<T, Function, kAdds, true>>(call, stream)
+                            : launch_gradient<GradientShape<T, Function, kAdds, false>>(call, stream);
+           };
+           return call.has_input(In::dgated) ? launch(std::true_type{}) : launch(std::false_type{});
+         });
 }
 
 }  // namespace snug::cuda

@@ -3,7 +3,6 @@
 // added to what is there, gate and up are fetched first.
 #include "backend/cuda/gated_product.h"
 
-#include "backend/cuda/gate_functions.cuh"
 #include "backend/cuda/gated_product.cuh"
 
 namespace snug::cuda {
@@ -174,37 +173,18 @@ bool launch_forward(const KernelCall& call, cudaStream_t stream) {
   return launch_gated<Shape>(gated_product_kernel<Shape>, sizes, maps, stream);
 }
 
-template <typename T, typename Function>
-bool launch_for(const KernelCall& call, cudaStream_t stream) {
-  return call.op.accumulates_output(0) ? launch_forward<ForwardShape<T, Function, true>>(call, stream)
-                                       : launch_forward<ForwardShape<T, Function, false>>(call, stream);
-}
-
-template <typename T>
-bool launch_function(const KernelCall& call, cudaStream_t stream) {
-  switch (attributes_of<GatedLinearAttributes>(call.op).gate.activation) {
-    case Activation::silu:
-      return launch_for<T, Silu>(call, stream);
-    case Activation::gelu_tanh:
-      return launch_for<T, GeluTanh>(call, stream);
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 bool hopper_gated_product(const KernelCall& call, cudaStream_t stream) {
-  const Tensor& x = call.inputs[0];
-  bool fits = x.dtype != DType::f32 && x.rows() >= kFewestTokens && has_whole_vectors(x) &&
-              has_whole_vectors(call.inputs[1]) && has_whole_vectors(call.outputs[0]) &&
-              has_whole_vectors(call.outputs[1]) &&
+  bool fits = fits_gated({call.inputs[0], call.inputs[1], call.outputs[0], call.outputs[1]}) &&
               attributes_of<GatedLinearAttributes>(call.op).product.scale == 1.0F;
-  if (!fits) {
-    return false;
-  }
-  return x.dtype == DType::f16 ? launch_function<__half>(call, stream)
-                               : launch_function<__nv_bfloat16>(call, stream);
+  return fits && launch_for_gate(call, [&](auto number, auto function) {
+           using T = decltype(number);
+           using Function = decltype(function);
+           return call.op.accumulates_output(0)
+                      ? launch_forward<ForwardShape<T, Function, true>>(call, stream)
+                      : launch_forward<ForwardShape<T, Function, false>>(call, stream);
+         });
 }
 
 }  // namespace snug::cuda

@@ -8,9 +8,13 @@
 // fetch; so it is written in parts, with pauses.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "backend/cuda/attention/copy_engine.cuh"
 #include "backend/cuda/attention/hopper.cuh"
 #include "backend/cuda/check.h"
+#include "backend/cuda/gate_functions.cuh"
 #include "backend/cuda/vectors.cuh"
 
 namespace snug::cuda {
@@ -383,6 +387,30 @@ __device__ inline void product_rows_columns(float (&d)[16][4], uint64_t a, uint6
 #undef SNUG_PRODUCT_ROWS_COLUMNS128
 
 #endif  // SNUG_HOPPER
+
+// Whether matrices are of 16-bit numbers, many enough, and can be fetched by the copy engine.
+inline bool fits_gated(std::initializer_list<Tensor> matrices) {
+  const Tensor& first = *matrices.begin();
+  return first.dtype != DType::f32 && first.rows() >= kFewestTokens &&
+         std::all_of(matrices.begin(), matrices.end(),
+                     [](const Tensor& matrix) { return has_whole_vectors(matrix); });
+}
+
+// Returns launch(a number of the call's dtype, its gate's function); false for functions that have no kernel.
+template <typename Launch>
+bool launch_for_gate(const KernelCall& call, const Launch& launch) {
+  auto launch_number = [&](auto number) {
+    switch (attributes_of<GatedLinearAttributes>(call.op).gate.activation) {
+      case Activation::silu:
+        return launch(number, Silu{});
+      case Activation::gelu_tanh:
+        return launch(number, GeluTanh{});
+      default:
+        return false;
+    }
+  };
+  return call.inputs[0].dtype == DType::f16 ? launch_number(__half{}) : launch_number(__nv_bfloat16{});
+}
 
 template <class Shape, typename Kernel>
 bool launch_gated(Kernel* kernel, GatedSizes sizes, const GatedMaps& maps, cudaStream_t stream) {
