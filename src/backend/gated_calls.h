@@ -10,13 +10,15 @@
 
 namespace snug {
 
-// The two calls of gated_linear.
+// The two calls of gated_linear, or one where no activation is wanted.
 template <typename Product, typename Gate>
 void run_gated_linear_apart(const KernelCall& call, const Product& product, const Gate& gate) {
   Op first = product_of(call.op);
   product(KernelCall{first, call.inputs, call.outputs.first(1), call.workspace});
-  Op second = gate_of(call.op);
-  gate(KernelCall{second, call.outputs.first(1), call.outputs.subspan(1, 1), {}});
+  if (call.has_output(1)) {
+    Op second = gate_of(call.op);
+    gate(KernelCall{second, call.outputs.first(1), call.outputs.subspan(1, 1), {}});
+  }
 }
 
 // What the product of gated_linear_backward is made in, where no buffer of its own waits for it: scratch

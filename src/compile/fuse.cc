@@ -50,11 +50,9 @@ Ops::iterator put_off(Ops::iterator first, Ops::iterator last) {
 }
 
 // Whether the op there was a gated activation made again, and is made by its gradient now.
-bool make_with_gradient(Program& program, size_t index) {
-  Ops& ops = program.ops;
+bool make_with_gradient(Ops& ops, size_t index) {
   auto again = ops.begin() + static_cast<std::ptrdiff_t>(index);
-  if (again->kind != OpKind::gated_activation || !again->is_backward ||
-      (index > 0 && takes_gate(program, *(again - 1), *again))) {
+  if (again->kind != OpKind::gated_activation || !again->is_backward) {
     return false;
   }
   auto gradient = std::find_if(again, ops.end(), [&](const Op& op) {
@@ -242,7 +240,7 @@ Program fuse_adapter_gradients(Program program) {
 
 Program fuse_gates_made_again(Program program) {
   for (size_t index = 0; index < program.ops.size(); ++index) {
-    while (make_with_gradient(program, index)) {
+    while (make_with_gradient(program.ops, index)) {
     }
   }
   return program;

@@ -20,13 +20,9 @@ Program fuse_adapter_gradients(Program program);
 // and up in any case; what needs it waits until then.
 Program fuse_gates_made_again(Program program);
 
-// A product of 16-bit numbers whose result a gated activation reads at once becomes one op with it, forward
-// where it writes, and in the gradient: cards that can do both at once need not write it down in between.
-// Comes last, when it is known which of two products into one buffer is the later one (compile/sum_order.h).
+// A product of 16-bit numbers whose result a gated activation reads at once, forward or in the gradient,
+// becomes one op with it: cards that can do both at once need not write it down in between. Comes when it is
+// known which of two products into one buffer is the later one (compile/sum_order.h).
 Program fuse_gated_products(Program program);
-
-// Whether the pass above would join these two, forward. Ops that it joins are made again joined too, as one
-// kernel may round otherwise than another, and what is made again has the same bits.
-bool takes_gate(const Program& program, const Op& product, const Op& gate);
 
 }  // namespace snug

@@ -1,4 +1,8 @@
 // Joining products with the gated activations behind them.
+#include <algorithm>
+#include <iterator>
+#include <map>
+
 #include "compile/fuse.h"
 #include "program/operands.h"
 
@@ -14,10 +18,51 @@ bool is_plain_product(const Program& program, const Op& op, OpKind kind) {
   return !weight.is_coded() && size_of(weight.dtype) == 2 && weight == program.buffer(op.inputs[0]).format;
 }
 
+bool is_gate_of(const Program& program, const Op& product, const Op& gate) {
+  return gate.kind == OpKind::gated_activation && is_plain_product(program, product, OpKind::linear) &&
+         gate.inputs[0] == product.outputs[0] && gate.accumulates == 0 &&
+         gate.is_backward == product.is_backward;
+}
+
 bool is_gate_gradient_of(const Program& program, const Op& product, const Op& gate) {
   return gate.kind == OpKind::gated_activation_backward &&
          is_plain_product(program, product, OpKind::linear_backward_input) &&
          gate.inputs[1] == product.outputs[0] && gate.accumulates == 0;
+}
+
+bool has(const std::vector<BufferId>& operands, BufferId id) {
+  return std::find(operands.begin(), operands.end(), id) != operands.end();
+}
+
+// Whether ops may change places: neither changes what the other has to do with.
+bool are_apart(const Op& one, const Op& other) {
+  auto touches = [](const Op& op, const Op& changing) {
+    return std::any_of(changing.outputs.begin(), changing.outputs.end(), [&](BufferId id) {
+      return id != kNoBuffer && (has(op.inputs, id) || has(op.outputs, id));
+    });
+  };
+  return !touches(one, other) && !touches(other, one);
+}
+
+// What is made again is made as late as possible, and so gate and up may stand between the product that makes
+// the activation's gradient and what reads it: the product comes behind them.
+void bring_products_to_gradients(std::vector<Op>& ops) {
+  for (auto gradient = ops.begin(); gradient != ops.end(); ++gradient) {
+    if (gradient->kind != OpKind::gated_activation_backward) {
+      continue;
+    }
+    auto product = std::find_if(std::make_reverse_iterator(gradient), ops.rend(), [&](const Op& op) {
+                     return has(op.outputs, gradient->inputs[1]);
+                   }).base();
+    if (product == ops.begin()) {
+      continue;  // nothing writes it here
+    }
+    --product;
+    if (product->kind == OpKind::linear_backward_input &&
+        std::all_of(product + 1, gradient, [&](const Op& op) { return are_apart(*product, op); })) {
+      std::rotate(product, product + 1, gradient);
+    }
+  }
 }
 
 GatedLinearAttributes attributes_of_both(const Op& product, const Op& gate) {
@@ -29,6 +74,25 @@ void join_gate(Op& product, const Op& gate) {
   product.attributes = attributes_of_both(product, gate);
   product.outputs.push_back(gate.outputs[0]);
   product.name += " + " + gate.name;
+}
+
+// Products that are made again by themselves, where gates were joined with them: made by the op that made
+// them, as other kernels may round otherwise.
+void mark_products_made_again(Program& program) {
+  std::map<BufferId, GatedLinearAttributes> joined;  // by weight
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::gated_linear && !op.is_backward) {
+      joined.emplace(op.inputs[1], attributes_of<GatedLinearAttributes>(op));
+    }
+  }
+  for (Op& op : program.ops) {
+    auto twin = op.kind == OpKind::linear && op.is_backward ? joined.find(op.inputs[1]) : joined.end();
+    if (twin != joined.end()) {
+      op.kind = OpKind::gated_linear;
+      op.attributes = twin->second;
+      op.outputs.push_back(kNoBuffer);
+    }
+  }
 }
 
 void join_gate_gradient(Op& product, Op& gate) {
@@ -43,18 +107,13 @@ void join_gate_gradient(Op& product, Op& gate) {
 
 }  // namespace
 
-bool takes_gate(const Program& program, const Op& product, const Op& gate) {
-  return gate.kind == OpKind::gated_activation && is_plain_product(program, product, OpKind::linear) &&
-         product.accumulates == 0 && gate.inputs[0] == product.outputs[0] && gate.accumulates == 0 &&
-         gate.is_backward == product.is_backward;
-}
-
 Program fuse_gated_products(Program program) {
+  bring_products_to_gradients(program.ops);
   std::vector<Op> fused;
   fused.reserve(program.ops.size());
   std::vector<BufferId> gone;  // gradients of activations that nothing but the two ops has to do with
   for (Op& op : program.ops) {
-    if (!fused.empty() && takes_gate(program, fused.back(), op)) {
+    if (!fused.empty() && is_gate_of(program, fused.back(), op)) {
       join_gate(fused.back(), op);
     } else if (!fused.empty() && is_gate_gradient_of(program, fused.back(), op)) {
       if (!fused.back().accumulates_output(0)) {
@@ -66,6 +125,7 @@ Program fuse_gated_products(Program program) {
     }
   }
   program.ops = std::move(fused);
+  mark_products_made_again(program);
   if (!gone.empty()) {
     program.remove_buffers(gone);
   }

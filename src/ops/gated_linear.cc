@@ -34,7 +34,7 @@ std::string check_forward(const Program& program, const Op& op) {
     return problem;
   }
   Op gate = gate_of(op);
-  return row_of(gate.kind).find_shape_problem(program, gate);
+  return op.has_output(1) ? row_of(gate.kind).find_shape_problem(program, gate) : "";
 }
 
 std::string check_backward(const Program& program, const Op& op) {
@@ -82,7 +82,7 @@ OpCost cost_of_forward(const Program& program, const Op& op) {
   Op gate = gate_of(op);
   return joined_cost(program, {op.inputs[0], op.inputs[1]}, program.buffer(op.outputs[0]),
                      static_cast<double>(columns_of(program.buffer(op.inputs[1]))),
-                     touched_bytes(program, gate));
+                     op.has_output(1) ? touched_bytes(program, gate) : 0);
 }
 
 OpCost cost_of_backward(const Program& program, const Op& op) {

@@ -40,7 +40,7 @@ enum class OpKind : uint8_t {
                               //   -> dq[T,Cq], dkv[Tk,Ckv], dbias[buckets,H]? +=
   gated_activation,           // x[T,2F] (gate, then up) -> y[T,F] = f(gate) * up
   gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F] [, y[T,F]: made again]
-  gated_linear,               // x[T,in], W[2F,in] -> xw[T,2F] (= or +=), y[T,F] = f(gate) * up
+  gated_linear,               // x[T,in], W[2F,in] -> xw[T,2F] (= or +=), y[T,F]? = f(gate) * up
   gated_linear_backward,  // x[T,2F], dgated[T,F]? ~, dy[T,out], W[out,F] -> dx[T,2F] [, y[T,F]: made again]:
                           //   gated_activation_backward of (dgated +) dy W
   add,                    // a, b -> a + b

@@ -253,6 +253,15 @@ TEST(Fuse, JoinsEveryAdditionWithTheNormAfterIt) {
   EXPECT_EQ(count(program, OpKind::rms_norm), 1);
 }
 
+// What a layer keeps: bit i stands for value i.
+Recompute keeping(unsigned bits) {
+  LayerValues values;
+  for (int i = 0; i < kLayerValueCount; ++i) {
+    values = (bits >> i & 1U) != 0 ? values.with(static_cast<LayerValue>(i)) : values;
+  }
+  return Recompute{values};
+}
+
 TEST(Fuse, GradientsOfSmallAdaptersAreOneOpWhereTheyMeet) {
   using Out = LoraUpBackwardOutput;
   Program backward = verified(add_backward(with_lora({"all-linear"})));
@@ -272,10 +281,11 @@ TEST(Fuse, GradientsOfSmallAdaptersAreOneOpWhereTheyMeet) {
     std::sort(names.begin(), names.end());
     return names;
   };
-  for (const Recompute& policy : {Recompute::selective, Recompute::full}) {
-    Program again = fuse_gates_made_again(apply_recompute(backward, {policy}));
-    EXPECT_EQ(gradients_of(verified(fuse_adapter_gradients(again))), gradients_of(program))
-        << "other ops would be other bits";
+  auto expected = gradients_of(program);
+  for (unsigned kept = 0; kept < 1U << kLayerValueCount; ++kept) {
+    Program again = put_adapters_first(fuse_gates_made_again(apply_recompute(backward, {keeping(kept)})));
+    ASSERT_EQ(gradients_of(verified(fuse_adapter_gradients(again))), expected)
+        << "other ops would be other bits: " << kept;
   }
   for (Op& op : backward.ops) {
     if (op.kind == OpKind::lora_up_backward) {
@@ -326,22 +336,38 @@ TEST(Fuse, ProductsOf16BitsTakeTheGatesBehindThem) {
   }
   for (bool has_adapters : {true, false}) {
     Program backward = add_backward(has_adapters ? adapted : full);
-    for (const Recompute& policy :
-         {Recompute{Recompute::none}, Recompute{Recompute::selective}, Recompute{Recompute::full}}) {
-      Program apart = put_adapters_first(fuse_gates_made_again(apply_recompute(backward, {policy})));
+    std::set<BufferId> weights;
+    for (const Op& op : backward.ops) {
+      if (op.kind == OpKind::gated_activation) {
+        weights.insert(backward.find(op.name.substr(0, op.name.rfind('.')) + ".gate_up.weight"));
+      }
+    }
+    ASSERT_EQ(weights.size(), 3U);
+    for (unsigned kept = 0; kept < 1U << kLayerValueCount; ++kept) {
+      LayerValues values;
+      for (int i = 0; i < kLayerValueCount; ++i) {
+        values = (kept >> i & 1U) != 0 ? values.with(static_cast<LayerValue>(i)) : values;
+      }
+      Program apart =
+          fuse_gates_made_again(put_adapters_first(apply_recompute(backward, {Recompute{values}})));
       Program joined = verified(fuse_gated_products(apart));
-      // Gradients whatever is made again; forward where no adapter was there before, and made again likewise.
-      EXPECT_EQ(count(joined, OpKind::gated_linear_backward), 3);
-      EXPECT_EQ(count(joined, OpKind::gated_activation_backward), 0);
-      bool makes_product_again = policy == Recompute::full;
-      EXPECT_EQ(count(joined, OpKind::gated_linear), has_adapters ? 0 : makes_product_again ? 6 : 3);
-      EXPECT_EQ(count(joined, OpKind::gated_activation), has_adapters ? 3 : 0);
+      SCOPED_TRACE(kept);
+      ASSERT_EQ(count(joined, OpKind::gated_linear_backward), 3);
+      ASSERT_EQ(count(joined, OpKind::gated_activation) + count(joined, OpKind::gated_activation_backward),
+                0);
+      bool keeps_product = (kept >> static_cast<int>(LayerValue::gate_up) & 1U) != 0;
+      ASSERT_EQ(count(joined, OpKind::gated_linear), keeps_product ? 3 : 6);
+      ASSERT_TRUE(std::none_of(joined.ops.begin(), joined.ops.end(), [&](const Op& op) {
+        return op.kind == OpKind::linear && weights.contains(op.inputs[1]);
+      })) << "another kernel would make it again";
     }
     Program program = verified(fuse_gated_products(put_adapters_first(backward)));
     for (const Op& op : program.ops) {
       // What adapters have made of the gradient is added to; without them the product has no buffer.
       if (op.kind == OpKind::gated_linear_backward) {
         EXPECT_EQ(op.has_input(In::dgated), has_adapters) << op.name;
+      } else if (op.kind == OpKind::gated_linear) {
+        EXPECT_EQ(op.accumulates_output(0), has_adapters) << op.name;
       }
     }
   }

@@ -51,16 +51,21 @@ TEST_P(CudaGatedProducts, Forward) {
     BufferId y = builder.temporary("y", dtype(), dims(features));
     BufferId again = builder.temporary("again", dtype(), dims(features));
     BufferId apart = builder.temporary("apart", dtype(), dims(features));
+    BufferId alone = builder.input("alone", dtype(), dims(2 * features));
     builder.append(OpKind::gated_linear, "gated", {x, w}, {sums, y}, attributes()).accumulates = adds;
     builder.append(OpKind::gated_linear, "again", {x, w}, {twice, again}, attributes()).accumulates = adds;
     builder.append(OpKind::gated_activation, "apart", {sums}, {apart}, GateAttributes{activation});
+    builder.append(OpKind::gated_linear, "alone", {x, w}, {alone, kNoBuffer}, attributes()).accumulates =
+        adds;
     OnBoth both(builder.finish());
     SetRandom(both, {"x", "sums"});
     both.randomise("twice", 2);  // as sums
+    both.randomise("alone", 2);
     both.run(at_tokens(rows));
     both.expect_close_norms("sums", tolerance());
     both.expect_close_norms("y", tolerance());
     both.expect_same_on_card("sums", "twice");
+    both.expect_same_on_card("sums", "alone");
     both.expect_same_on_card("y", "again");
     both.expect_same_on_card("y", "apart");
   }
@@ -104,33 +109,6 @@ TEST_P(CudaGatedProducts, Gradient) {
       }
     }
   }
-}
-
-// Where gate and up are made again without the activation, the library makes them (docs/decisions/0040).
-TEST(CudaGatedProduct, HasTheBitsOfThePlainOne) {
-  SKIP_WITHOUT_CARD();
-  constexpr int64_t kRows = 4096;
-  constexpr int64_t kWidth = 896;
-  constexpr int64_t kFeatures = 4864;
-  auto by_tokens = [](int64_t columns) { return Dims{tokens(kRows), fixed(columns)}; };
-  Builder builder("gated");
-  BufferId x = builder.input("x", DType::bf16, by_tokens(kWidth));
-  BufferId w = builder.weight("w", DType::bf16, {fixed(2 * kFeatures), fixed(kWidth)}, {});
-  BufferId sums = builder.temporary("sums", DType::bf16, by_tokens(2 * kFeatures));
-  BufferId plain = builder.temporary("plain", DType::bf16, by_tokens(2 * kFeatures));
-  BufferId y = builder.temporary("y", DType::bf16, by_tokens(kFeatures));
-  builder.append(OpKind::gated_linear, "gated", {x, w}, {sums, y}, GatedLinearAttributes{});
-  builder.append(OpKind::linear, "plain", {x, w}, {plain}, LinearAttributes{});
-  Program program = builder.finish();
-  CardRunner card(program);
-  for (const char* name : {"x", "w"}) {
-    std::vector<float> values = random_values(program.buffer(program.find(name)).max_elements(), 1);
-    std::vector<std::byte> raw(2 * values.size());
-    convert(DType::f32, values.data(), DType::bf16, raw.data(), std::ssize(values));
-    card.set_bytes(name, raw.data(), std::ssize(raw));
-  }
-  card.run(at_tokens(kRows));
-  EXPECT_EQ(card.bytes("sums"), card.bytes("plain"));
 }
 
 INSTANTIATE_TEST_SUITE_P(

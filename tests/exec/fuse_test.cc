@@ -3,9 +3,11 @@
 
 #include <map>
 
+#include "compile/adapters.h"
 #include "compile/backward.h"
 #include "compile/fuse.h"
 #include "compile/recompute.h"
+#include "compile/sum_order.h"
 #include "ops/table.h"
 #include "program/names.h"
 #include "support/run_ops.h"
@@ -17,9 +19,13 @@ namespace {
 
 constexpr int64_t kTokens = 10;
 
+Program small_forward(DType dtype) {
+  return build_forward(small_qwen3(),
+                       {.goal = Goal::loss, .dtype = dtype, .max_tokens = kTokens, .max_sequences = 2});
+}
+
 Program small_backward(DType dtype) {
-  Program forward = build_forward(
-      small_qwen3(), {.goal = Goal::loss, .dtype = dtype, .max_tokens = kTokens, .max_sequences = 2});
+  Program forward = small_forward(dtype);
   for (Buffer& buffer : forward.buffers) {
     buffer.trainable = is_model_parameter(buffer);
   }
@@ -31,7 +37,7 @@ std::map<std::string, std::vector<std::byte>> results_of(const Program& program)
   verify_with_shapes(program);
   OpRunner runner(program);
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.origin == Origin::file) {
+    if (buffer.origin == Origin::file || buffer.role == Role::adapters) {
       runner.set(buffer.name, random_values(buffer.max_elements(), buffer.name.size(), 0.3F));
     } else if (!buffer.constant.empty()) {
       runner.set(buffer.name, buffer.constant);
@@ -68,15 +74,22 @@ TEST(Fuse, NormsOfHeadsWithTheirRotationsChangeNoBit) {
   }
 }
 
+// Whatever is kept and whatever is made again.
 TEST(Fuse, ProductsWithTheirGatesChangeNoBit) {
-  Program backward = small_backward(DType::bf16);
-  auto kept = results_of(backward);
-  for (const Recompute& policy :
-       {Recompute{Recompute::none}, Recompute{Recompute::selective}, Recompute{Recompute::full}}) {
-    Program apart = fuse_gates_made_again(apply_recompute(backward, {policy}));
-    Program joined = fuse_gated_products(apart);
-    EXPECT_LT(joined.ops.size(), apart.ops.size());
-    EXPECT_EQ(results_of(joined), kept);
+  LoraSection lora;
+  lora.r = 4;
+  lora.target_modules = {"all-linear"};
+  for (const Program& backward :
+       {small_backward(DType::bf16), add_backward(add_adapters(small_forward(DType::bf16), lora, false))}) {
+    auto kept = results_of(put_adapters_first(backward));
+    for (const Recompute& policy :
+         {Recompute{Recompute::none}, Recompute{Recompute::selective}, Recompute{Recompute::full},
+          Recompute{LayerValues{}.with(LayerValue::gated)}}) {
+      Program apart = put_adapters_first(fuse_gates_made_again(apply_recompute(backward, {policy})));
+      Program joined = fuse_gated_products(apart);
+      EXPECT_LT(joined.ops.size(), apart.ops.size());
+      EXPECT_EQ(results_of(joined), kept);
+    }
   }
 }
 
