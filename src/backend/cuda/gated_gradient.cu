@@ -153,14 +153,14 @@ __global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__
     };
     work_on_tiles(
         walk, sums, multiply,
-        [&](auto& tile, int round) { finish_round<Shape>(tile, round, walk.plane(0), sizes.makes_again); },
+        [&](auto& tile, int round) { finish_round<Shape>(tile, round, walk.plane(0), sizes.writes_gated); },
         [&](const TilePlace& at, int round, int part) {
           for (int panel = 0; panel < Shape::kPanels; ++panel) {
             TilePlace place = part_of(at, round, part, panel);
             uint32_t offset = offset_of(part, panel);
             start_plane_write(maps.wide_out, {place.feature, 0, place.token}, walk.plane(0) + offset, policy);
             start_plane_write(maps.wide_out, {place.feature, 1, place.token}, walk.plane(1) + offset, policy);
-            if (sizes.makes_again) {
+            if (sizes.writes_gated) {
               start_plane_write(maps.narrow_out, {place.feature, 0, place.token}, walk.plane(2) + offset,
                                 policy);
             }
@@ -197,7 +197,7 @@ bool launch_gradient(const KernelCall& call, cudaStream_t stream) {
   GatedSizes sizes{.tokens = static_cast<int>(x.rows()),
                    .features = static_cast<int>(w.columns()),
                    .depth = static_cast<int>(w.rows()),
-                   .makes_again = makes_again};
+                   .writes_gated = makes_again};
   // A few microseconds for a deep tile; where all planes are one round, there is no time to lose.
   sizes.pause_ns = Shape::kRounds > 1 ? sizes.depth / 12 : 0;
   return launch_gated<Shape>(gated_gradient_kernel<Shape>, sizes, maps, stream);

@@ -1,6 +1,4 @@
 // gated_linear and its gradient: on Hopper one kernel each, elsewhere a product and then the activation.
-#include <array>
-
 #include "backend/cuda/gated_product.h"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda_plan/scratch.h"
@@ -8,21 +6,13 @@
 
 namespace snug::cuda {
 
-// xw [T,2F] = or += x [T,in] W^T [in,2F]; y [T,F] = f(gate) * up, in scratch memory where it is not wanted.
+// xw [T,2F] = or += x [T,in] W^T [in,2F]; y [T,F] = f(gate) * up, where it is wanted.
 void gated_linear(const Queue& queue, const KernelCall& call) {
-  Scratch scratch(call.workspace);
-  std::array<Tensor, 2> outputs = {call.outputs[0], call.outputs[1]};
-  if (!call.has_output(1)) {
-    outputs[1] = call.outputs[0];
-    outputs[1].dims[1] /= 2;
-    outputs[1].data = scratch.take<std::byte>(outputs[1].bytes());
-  }
-  if (hopper_gated_product(KernelCall{call.op, call.inputs, outputs, {}}, queue.stream)) {
+  if (hopper_gated_product(call, queue.stream)) {
     return;
   }
-  KernelCall apart{call.op, call.inputs, call.outputs, scratch.rest()};
   run_gated_linear_apart(
-      apart, [&](const KernelCall& product) { linear(queue, product); },
+      call, [&](const KernelCall& product) { linear(queue, product); },
       [&](const KernelCall& gate) { gated_activation(queue, gate); });
 }
 

@@ -135,7 +135,9 @@ __global__ void SNUG_HOPPER_BOUNDS gated_product_kernel(const __grid_constant__ 
           uint32_t from = within * Shape::kPlaneRow;
           start_plane_write(maps.wide_out, {at.feature, 0, token}, walk.plane(0) + from, policy);
           start_plane_write(maps.wide_out, {at.feature, 1, token}, walk.plane(1) + from, policy);
-          start_plane_write(maps.narrow_out, {at.feature, 0, token}, walk.plane(2) + from, policy);
+          if (sizes.writes_gated) {
+            start_plane_write(maps.narrow_out, {at.feature, 0, token}, walk.plane(2) + from, policy);
+          }
         });
   }
   sync_cluster();  // nobody writes into the other's memory any more
@@ -147,27 +149,29 @@ bool launch_forward(const KernelCall& call, cudaStream_t stream) {
   const Tensor& x = call.inputs[0];
   const Tensor& w = call.inputs[1];
   const Tensor& wide = call.outputs[0];
-  const Tensor& y = call.outputs[1];
+  bool writes_gated = call.has_output(1);
+  int64_t features = wide.columns() / 2;
   GatedMaps maps{};
   PlaneBox box = {Shape::kPartTokens, Shape::kFeatures, false};
   bool made = make_row_map(maps.x, x) &&
               make_map(maps.weight, w,
                        {.columns = w.columns(),
-                        .rows = y.columns(),
+                        .rows = features,
                         .slices = 2,
                         .row_stride = w.columns(),
                         .slice_stride = w.elements() / 2,
                         .box_columns = kStepDepth,
                         .box_rows = Shape::kFeatures}) &&
-              make_plane_map(maps.wide_in, wide, 2, box) && make_plane_map(maps.narrow_out, y, 1, box);
+              make_plane_map(maps.wide_in, wide, 2, box) &&
+              (!writes_gated || make_plane_map(maps.narrow_out, call.outputs[1], 1, box));
   if (!made) {
     return false;
   }
   maps.wide_out = maps.wide_in;
-  maps.narrow_in = maps.narrow_out;
   GatedSizes sizes{.tokens = static_cast<int>(x.rows()),
-                   .features = static_cast<int>(y.columns()),
-                   .depth = static_cast<int>(x.columns())};
+                   .features = static_cast<int>(features),
+                   .depth = static_cast<int>(x.columns()),
+                   .writes_gated = writes_gated};
   // A third of the time that the other group's products take, for all parts of a tile.
   sizes.pause_ns = sizes.depth * 2 / 5;
   return launch_gated<Shape>(gated_product_kernel<Shape>, sizes, maps, stream);
@@ -176,7 +180,9 @@ bool launch_forward(const KernelCall& call, cudaStream_t stream) {
 }  // namespace
 
 bool hopper_gated_product(const KernelCall& call, cudaStream_t stream) {
-  bool fits = fits_gated({call.inputs[0], call.inputs[1], call.outputs[0], call.outputs[1]}) &&
+  // Halves of the wide rows, whose vectors are whole only if those of the halves are.
+  bool fits = fits_gated({call.inputs[0], call.inputs[1], call.outputs[0]}) &&
+              call.outputs[0].columns() % (2 * kVector<__half>) == 0 &&
               attributes_of<GatedLinearAttributes>(call.op).product.scale == 1.0F;
   return fits && launch_for_gate(call, [&](auto number, auto function) {
            using T = decltype(number);

@@ -36,7 +36,7 @@ struct GatedSizes {
   int token_tiles = 0;
   int feature_tiles = 0;
   int pause_ns = 0;
-  bool makes_again = false;  // of a gradient: the activation too
+  bool writes_gated = false;  // the activation is wanted; of a gradient: once more
 };
 
 // x [tokens, depth] in boxes of a block's tokens, the weight in what a block fetches of it, and [tokens, 2 or

@@ -16,7 +16,6 @@ int64_t head_norm_backward_workspace(const Program& program, const Op& op);
 int64_t product_workspace(const Program& program, const Op& op);
 int64_t linear_workspace(const Program& program, const Op& op);
 int64_t linear_backward_weight_workspace(const Program& program, const Op& op);
-int64_t gated_linear_workspace(const Program& program, const Op& op);
 int64_t gated_linear_backward_workspace(const Program& program, const Op& op);
 std::string find_unsupported_product(const Program& program, const Op& op);
 std::string find_unsupported_gated(const Program& program, const Op& op);

@@ -37,7 +37,7 @@ constexpr KernelRows<Needs> kRows = {{
     {OpKind::attention_backward, {attention_backward_workspace, find_unsupported_attention}},
     {OpKind::gated_activation, {}},
     {OpKind::gated_activation_backward, {}},
-    {OpKind::gated_linear, {gated_linear_workspace, find_unsupported_gated}},
+    {OpKind::gated_linear, {product_workspace, find_unsupported_gated}},
     {OpKind::gated_linear_backward, {gated_linear_backward_workspace, find_unsupported_gated}},
     {OpKind::add, {}},
     {OpKind::dropout, {}},

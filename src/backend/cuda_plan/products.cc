@@ -48,13 +48,6 @@ int64_t linear_backward_weight_workspace(const Program& program, const Op& op) {
   return bytes;
 }
 
-// The product's, and room for an activation that is not wanted, which cards may make all the same.
-int64_t gated_linear_workspace(const Program& program, const Op& op) {
-  const Buffer& product = program.buffer(op.outputs[0]);
-  int64_t unwanted = op.has_output(1) ? 0 : product.max_bytes() / 2;
-  return kBlasWorkspaceBytes + padded_bytes_of<std::byte>(unwanted);
-}
-
 // The product's, and room for what it makes where that has no buffer.
 int64_t gated_linear_backward_workspace(const Program& program, const Op& op) {
   DType dtype = program.buffer(op.inputs[GatedLinearBackwardInput::x]).dtype();
