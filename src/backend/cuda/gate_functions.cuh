@@ -55,14 +55,14 @@ struct Gelu {
 };
 
 template <typename Body>
-auto with_function(Activation activation, const Body& body) {
+void with_function(Activation activation, const Body& body) {
   switch (activation) {
+    case Activation::silu:
+      return body(Silu{});
     case Activation::gelu_tanh:
       return body(GeluTanh{});
     case Activation::gelu:
       return body(Gelu{});
-    default:
-      return body(Silu{});
   }
 }
 

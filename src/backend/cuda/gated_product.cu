@@ -117,14 +117,9 @@ __global__ void SNUG_HOPPER_BOUNDS gated_product_kernel(const __grid_constant__ 
     uint64_t policy = used_once();
     float sums[2][1][Shape::kColumns / 8][4];
     auto multiply = [](auto& tile, uint32_t rows, uint32_t weights, bool first) {
-#pragma unroll
-      for (int step = 0; step < kStepDepth / 16; ++step) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          product_of_rows<T>(tile[half][0], describe_rows<64>(rows + half * 64 * 2 * kStepDepth, step),
-                             describe_rows<Shape::kColumns>(weights, step), step > 0 || !first ? 1 : 0);
-        }
-      }
+      multiply_halves(tile, rows, first, [&](auto& half, uint64_t tokens, int step, int add) {
+        product_of_rows<T>(half, tokens, describe_rows<Shape::kColumns>(weights, step), add);
+      });
     };
     work_on_tiles(
         walk, sums, multiply,

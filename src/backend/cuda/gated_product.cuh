@@ -326,65 +326,58 @@ __device__ inline void work_on_tiles(const GatedWalk<Shape>& walk, Sums& sums, c
   }
 }
 
+// A step's products for both halves of the block's tokens: product(sums, their rows, step, whether to add).
+template <typename Sums, typename Product>
+__device__ inline void multiply_halves(Sums& sums, uint32_t rows, bool first, const Product& product) {
+#pragma unroll
+  for (int step = 0; step < kStepDepth / 16; ++step) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      product(sums[half][0], describe_rows<64>(rows + half * 64 * 2 * kStepDepth, step), step,
+              step > 0 || !first ? 1 : 0);
+    }
+  }
+}
+
 #define SNUG_NAMES88                                                                        \
   SNUG_NAMES64                                                                              \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
   "%81, %82, %83, %84, %85, %86, %87"
 #define SNUG_NAMES96 SNUG_NAMES88 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define SNUG_SUMS16(d) SNUG_SUMS8(d, 0), SNUG_SUMS8(d, 8)
 
-// d[64, 176] (+)= a[64, 16] b[176, 16]^T, both in shared memory.
-#define SNUG_PRODUCT_OF_ROWS176(type)                                                               \
-  asm volatile(                                                                                     \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %90, 0;\n"                                                  \
-      "wgmma.mma_async.sync.aligned.m64n176k16.f32." type "." type " {" SNUG_NAMES88                \
-      "}, %88, %89, p, 1, 1, 0, 0;\n}\n"                                                            \
-      : SNUG_SUMS8(d, 0), SNUG_SUMS8(d, 8), SNUG_SUMS4(d, 16), SNUG_SUMS1(d, 20), SNUG_SUMS1(d, 21) \
-      : "l"(a), "l"(b), "r"(add))
+// Sums of 64 rows in registers, both operands in shared memory. `across`: "1" if b lies by columns; `a_b` and
+// `add` are the places of the operands behind the sums.
+#define SNUG_START_PRODUCT(type, columns, names, a_b, add_at, across, ...)                                  \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " add_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" columns \
+               "k16.f32." type "." type " {" names "}, " a_b ", p, 1, 1, 0, " across ";\n}\n"               \
+               : __VA_ARGS__                                                                                \
+               : "l"(a), "l"(b), "r"(add))
+#define SNUG_START_PRODUCT_OF(T, ...)        \
+  if constexpr (std::is_same_v<T, __half>) { \
+    SNUG_START_PRODUCT("f16", __VA_ARGS__);  \
+  } else {                                   \
+    SNUG_START_PRODUCT("bf16", __VA_ARGS__); \
+  }
+
+// d[64, 176] (+)= a[64, 16] b[176, 16]^T.
 template <typename T>
 __device__ inline void product_of_rows(float (&d)[22][4], uint64_t a, uint64_t b, int add) {
-  if constexpr (std::is_same_v<T, __half>) {
-    SNUG_PRODUCT_OF_ROWS176("f16");
-  } else {
-    SNUG_PRODUCT_OF_ROWS176("bf16");
-  }
+  SNUG_START_PRODUCT_OF(T, "176", SNUG_NAMES88, "%88, %89", "%90", "0", SNUG_SUMS16(d), SNUG_SUMS4(d, 16),
+                        SNUG_SUMS1(d, 20), SNUG_SUMS1(d, 21))
 }
-#undef SNUG_PRODUCT_OF_ROWS176
-
-// d[64, 192] (+)= a[64, 16] b[16, 192], both in shared memory.
-#define SNUG_PRODUCT_ROWS_COLUMNS192(type)                                           \
-  asm volatile(                                                                      \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"                                   \
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32." type "." type " {" SNUG_NAMES96 \
-      "}, %96, %97, p, 1, 1, 0, 1;\n}\n"                                             \
-      : SNUG_SUMS8(d, 0), SNUG_SUMS8(d, 8), SNUG_SUMS8(d, 16)                        \
-      : "l"(a), "l"(b), "r"(add))
+// d[64, 192] (+)= a[64, 16] b[16, 192].
 template <typename T>
 __device__ inline void product_rows_columns(float (&d)[24][4], uint64_t a, uint64_t b, int add) {
-  if constexpr (std::is_same_v<T, __half>) {
-    SNUG_PRODUCT_ROWS_COLUMNS192("f16");
-  } else {
-    SNUG_PRODUCT_ROWS_COLUMNS192("bf16");
-  }
+  SNUG_START_PRODUCT_OF(T, "192", SNUG_NAMES96, "%96, %97", "%98", "1", SNUG_SUMS16(d), SNUG_SUMS8(d, 16))
 }
-#undef SNUG_PRODUCT_ROWS_COLUMNS192
-
-// d[64, 128] (+)= a[64, 16] b[16, 128], both in shared memory.
-#define SNUG_PRODUCT_ROWS_COLUMNS128(type)                                           \
-  asm volatile(                                                                      \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                   \
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" SNUG_NAMES64 \
-      "}, %64, %65, p, 1, 1, 0, 1;\n}\n"                                             \
-      : SNUG_SUMS8(d, 0), SNUG_SUMS8(d, 8)                                           \
-      : "l"(a), "l"(b), "r"(add))
+// d[64, 128] (+)= a[64, 16] b[16, 128].
 template <typename T>
 __device__ inline void product_rows_columns(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
-  if constexpr (std::is_same_v<T, __half>) {
-    SNUG_PRODUCT_ROWS_COLUMNS128("f16");
-  } else {
-    SNUG_PRODUCT_ROWS_COLUMNS128("bf16");
-  }
+  SNUG_START_PRODUCT_OF(T, "128", SNUG_NAMES64, "%64, %65", "%66", "1", SNUG_SUMS16(d))
 }
-#undef SNUG_PRODUCT_ROWS_COLUMNS128
+#undef SNUG_START_PRODUCT_OF
+#undef SNUG_START_PRODUCT
 
 #endif  // SNUG_HOPPER
 
@@ -405,9 +398,10 @@ bool launch_for_gate(const KernelCall& call, const Launch& launch) {
         return launch(number, Silu{});
       case Activation::gelu_tanh:
         return launch(number, GeluTanh{});
-      default:
+      case Activation::gelu:
         return false;
     }
+    return false;
   };
   return call.inputs[0].dtype == DType::f16 ? launch_number(__half{}) : launch_number(__nv_bfloat16{});
 }
