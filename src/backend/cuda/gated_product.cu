@@ -157,12 +157,12 @@ bool launch_forward(const KernelCall& call, cudaStream_t stream) {
                         .slice_stride = w.elements() / 2,
                         .box_columns = kStepDepth,
                         .box_rows = Shape::kFeatures}) &&
-              make_plane_map(maps.wide_in, wide, 2, box) &&
+              make_plane_map(maps.wide_out, wide, 2, box) &&
+              (!Shape::kAdds || make_plane_map(maps.wide_in, wide, 2, box)) &&
               (!writes_gated || make_plane_map(maps.narrow_out, call.outputs[1], 1, box));
   if (!made) {
     return false;
   }
-  maps.wide_out = maps.wide_in;
   GatedSizes sizes{.tokens = static_cast<int>(x.rows()),
                    .features = static_cast<int>(features),
                    .depth = static_cast<int>(x.columns()),
