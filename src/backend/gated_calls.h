@@ -44,9 +44,8 @@ void run_gated_linear_backward_apart(const KernelCall& call, void* scratch, std:
     dgated.data = call.has_output(Out::gated) ? call.outputs[Out::gated].data : scratch;
     dgated.dims[1] = call.inputs[In::w].columns();
   }
-  std::array<Tensor, 2> factors = {call.inputs[In::dy], call.inputs[In::w]};
   Op first = product_of(call.op);
-  product(KernelCall{first, factors, std::span(&dgated, 1), workspace});
+  product(KernelCall{first, call.inputs.subspan(In::dy), std::span(&dgated, 1), workspace});
   std::array<Tensor, 2> gradients = {call.inputs[In::x], dgated};
   Op second = gate_of(call.op);
   gate(KernelCall{second, gradients, call.outputs, {}});

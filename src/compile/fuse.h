@@ -20,9 +20,14 @@ Program fuse_adapter_gradients(Program program);
 // and up in any case; what needs it waits until then.
 Program fuse_gates_made_again(Program program);
 
+// A product of 16-bit numbers that is added to an adapter's share becomes one op with it: cards that can make
+// both in one go need not write the share down. Comes when it is known which of the two is the later one
+// (compile/sum_order.h).
+Program fuse_adapted_products(Program program);
+
 // A product of 16-bit numbers whose result a gated activation reads at once, forward or in the gradient,
-// becomes one op with it: cards that can do both at once need not write it down in between. Comes when it is
-// known which of two products into one buffer is the later one (compile/sum_order.h).
+// becomes one op with it: cards that can do both at once need not write it down in between. Comes behind
+// fuse_adapted_products.
 Program fuse_gated_products(Program program);
 
 }  // namespace snug

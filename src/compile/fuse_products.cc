@@ -1,9 +1,10 @@
-// Joining products with the gated activations behind them.
+// Joining products with the adapters' shares before them and the gated activations behind them.
 #include <algorithm>
 #include <iterator>
 #include <map>
 
 #include "compile/fuse.h"
+#include "ops/adapted_linear.h"
 #include "program/operands.h"
 
 namespace snug {
@@ -11,7 +12,7 @@ namespace {
 
 // Whether the op is a product of plain 16-bit numbers without a bias: what a backend can join.
 bool is_plain_product(const Program& program, const Op& op, OpKind kind) {
-  if (op.kind != kind || op.has_input(2)) {
+  if (op.kind != kind || (kind == OpKind::linear && op.has_input(LinearInput::bias))) {
     return false;
   }
   const Format& weight = program.buffer(op.inputs[1]).format;
@@ -65,6 +66,35 @@ void bring_products_to_gradients(std::vector<Op>& ops) {
   }
 }
 
+bool is_adapter(const Program& program, BufferId weight) {
+  Role role = program.buffer(weight).role;
+  return role == Role::adapters || role == Role::frozen_adapters;
+}
+
+// Whether `share` writes what the product, of plain 16-bit numbers, is then added to.
+bool is_share_of(const Program& program, const Op& share, const Op& product) {
+  const Format& weight = program.buffer(product.inputs[1]).format;
+  bool is_plain = !weight.is_coded() && size_of(weight.dtype) == 2;
+  if (!is_plain || share.outputs[0] != product.outputs[0] || share.accumulates != 0 ||
+      !product.accumulates_output(0) || !is_adapter(program, share.inputs[1]) ||
+      program.buffer(share.inputs[1]).format != weight) {
+    return false;
+  }
+  return product.kind == OpKind::linear
+             ? share.kind == OpKind::lora_up
+             : product.kind == OpKind::linear_backward_input && share.kind == product.kind &&
+                   attributes_of<LinearAttributes>(share).scale == 1.0F;
+}
+
+void join_share(const Op& share, Op& product) {
+  product.inputs.resize(product_inputs(product), kNoBuffer);
+  product.inputs.insert(product.inputs.end(), share.inputs.begin(), share.inputs.end());
+  product.accumulates = 0;
+  if (share.kind == OpKind::lora_up) {
+    std::get<LinearAttributes>(product.attributes).adapter = attributes_of<LoraAttributes>(share);
+  }
+}
+
 GatedLinearAttributes attributes_of_both(const Op& product, const Op& gate) {
   return {attributes_of<LinearAttributes>(product), attributes_of<GateAttributes>(gate)};
 }
@@ -99,13 +129,49 @@ void join_gate_gradient(Op& product, Op& gate) {
   BufferId dgated = product.accumulates_output(0) ? product.outputs[0] : kNoBuffer;
   product.kind = OpKind::gated_linear_backward;
   product.attributes = attributes_of_both(product, gate);
-  product.inputs = {gate.inputs[0], dgated, product.inputs[0], product.inputs[1]};
+  product.inputs.insert(product.inputs.begin(), {gate.inputs[0], dgated});
   product.outputs = std::move(gate.outputs);
   product.accumulates = 0;
   product.name += " + " + gate.name;
 }
 
 }  // namespace
+
+Program fuse_adapted_products(Program program) {
+  std::vector<Op>& ops = program.ops;
+  std::vector<bool> stays(ops.size(), true);
+  std::vector<size_t> written_by(program.buffers.size(), ops.size());
+  for (size_t i = 0; i < ops.size(); ++i) {
+    Op& op = ops[i];
+    if (op.kind == OpKind::lora_up || op.kind == OpKind::linear_backward_input) {
+      if (op.accumulates == 0) {
+        written_by[static_cast<size_t>(op.outputs[0])] = i;
+      }
+    }
+    if (op.kind != OpKind::linear && op.kind != OpKind::linear_backward_input) {
+      continue;
+    }
+    size_t before = written_by[static_cast<size_t>(op.outputs[0])];
+    if (before >= i || !is_share_of(program, ops[before], op)) {
+      continue;
+    }
+    auto share = ops.begin() + static_cast<std::ptrdiff_t>(before);
+    auto product = ops.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::all_of(share + 1, product, [&](const Op& between) { return are_apart(*share, between); })) {
+      join_share(*share, op);
+      stays[before] = false;
+      written_by[static_cast<size_t>(op.outputs[0])] = ops.size();  // others may add to it: the share is gone
+    }
+  }
+  size_t left = 0;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (stays[i] && left++ != i) {
+      ops[left - 1] = std::move(ops[i]);
+    }
+  }
+  ops.resize(left);
+  return program;
+}
 
 Program fuse_gated_products(Program program) {
   bring_products_to_gradients(program.ops);

@@ -268,7 +268,7 @@ Program build_micro_batch(const Recipe& recipe, const ModelSpec& spec, const Bat
 Program finish_micro_batch(Program built, const Recipe& recipe, const ModelSpec& spec) {
   Program train = apply_recompute(std::move(built), recipe.memory.recompute);
   train = fuse_adapter_gradients(fuse_gates_made_again(fuse_additions(std::move(train))));
-  train = fuse_gated_products(put_adapters_first(std::move(train)));
+  train = fuse_gated_products(fuse_adapted_products(put_adapters_first(std::move(train))));
   if (run_dtype(recipe, spec) == DType::f16) {
     train = add_loss_scale(std::move(train));
   }

@@ -1,6 +1,9 @@
-// linear: y = scale * x W^T + bias, the product that nearly all time goes to.
+// linear: y = scale * x W^T + bias, the product that nearly all time goes to. It may begin with an adapter's
+// share.
+#include "ops/adapted_linear.h"
 #include "ops/rows.h"
 #include "ops/shapes.h"
+#include "program/operands.h"
 
 namespace snug {
 namespace {
@@ -15,10 +18,23 @@ std::string check_product(const Buffer* x, const Buffer* w, const Buffer* y) {
   return problem.empty() ? find_dtype_mismatch({x, y}) : problem;
 }
 
+std::string check_adapter(const Program& program, const Op& op) {
+  if (!has_adapter(op)) {
+    return "";
+  }
+  if (op.accumulates != 0) {
+    return "begins with an adapter's share, and cannot add to what was there";
+  }
+  Op adapter = adapter_of(op);
+  return row_of(adapter.kind).find_shape_problem(program, adapter);
+}
+
 std::string check_linear(const Program& program, const Op& op) {
   const Buffer* w = input_of(program, op, 1);
   std::string problem = check_product(input_of(program, op, 0), w, output_of(program, op, 0));
-  return problem.empty() ? find_mismatch({{"bias", input_of(program, op, 2), {w->dims[0]}, true}}) : problem;
+  problem =
+      problem.empty() ? find_mismatch({{"bias", input_of(program, op, 2), {w->dims[0]}, true}}) : problem;
+  return problem.empty() ? check_adapter(program, op) : problem;
 }
 
 void gradient(const Op& op, Gradients& gradients) {
@@ -37,7 +53,9 @@ void gradient(const Op& op, Gradients& gradients) {
 }
 
 std::string check_backward_input(const Program& program, const Op& op) {
-  return check_product(output_of(program, op, 0), input_of(program, op, 1), input_of(program, op, 0));
+  std::string problem =
+      check_product(output_of(program, op, 0), input_of(program, op, 1), input_of(program, op, 0));
+  return problem.empty() ? check_adapter(program, op) : problem;
 }
 
 std::string check_backward_weight(const Program& program, const Op& op) {
@@ -77,16 +95,32 @@ OpCost weight_product_cost(const Program& program, const Op& op, double elements
   return cost;
 }
 
+// An adapter's share is written and then added to: what most cards make of it.
+OpCost with_adapter(OpCost cost, const Program& program, const Op& op) {
+  if (has_adapter(op)) {
+    Op adapter = adapter_of(op);
+    OpCost share = row_of(adapter.kind).cost(program, adapter);
+    cost.flops += share.flops;
+    cost.starts += share.starts;
+    cost.apart_bytes += share.bytes;
+  }
+  return cost;
+}
+
 OpCost cost_of_linear(const Program& program, const Op& op) {
   const Buffer& w = program.buffer(op.inputs[1]);
-  return weight_product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
-                             static_cast<double>(columns_of(w)));
+  return with_adapter(
+      weight_product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
+                          static_cast<double>(columns_of(w))),
+      program, op);
 }
 
 OpCost cost_of_backward_input(const Program& program, const Op& op) {
   const Buffer& w = program.buffer(op.inputs[1]);
-  return weight_product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
-                             static_cast<double>(rows_of(w)));
+  return with_adapter(
+      weight_product_cost(program, op, static_cast<double>(program.buffer(op.outputs[0]).max_elements()),
+                          static_cast<double>(rows_of(w))),
+      program, op);
 }
 
 OpCost cost_of_backward_weight(const Program& program, const Op& op) {

@@ -23,6 +23,12 @@ struct HeadNormRopeInput {
 struct HeadNormBackwardInput {
   enum : size_t { x, wq, wk, dy, positions, inverse_frequencies };
 };
+struct LinearInput {
+  enum : size_t { x, w, bias, down, b };
+};
+struct LinearBackwardInput {
+  enum : size_t { dy, w, ddown, a };
+};
 struct LoraUpBackwardInput {
   enum : size_t { dy, down, b };
 };
@@ -31,7 +37,7 @@ struct LoraUpBackwardOutput {
 };
 // x is gate and up; dgated what an adapter has made of the activation's gradient, if anything has.
 struct GatedLinearBackwardInput {
-  enum : size_t { x, dgated, dy, w };
+  enum : size_t { x, dgated, dy, w, ddown, a };
 };
 struct GatedLinearBackwardOutput {
   enum : size_t { dx, gated };

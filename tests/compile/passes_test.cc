@@ -14,6 +14,8 @@
 #include "compile/phases.h"
 #include "compile/recompute.h"
 #include "compile/sum_order.h"
+#include "ops/adapted_linear.h"
+#include "ops/gated_linear.h"
 #include "ops/table.h"
 #include "program/operands.h"
 #include "support/small_llama.h"
@@ -350,7 +352,7 @@ TEST(Fuse, ProductsOf16BitsTakeTheGatesBehindThem) {
       }
       Program apart =
           fuse_gates_made_again(put_adapters_first(apply_recompute(backward, {Recompute{values}})));
-      Program joined = verified(fuse_gated_products(apart));
+      Program joined = verified(fuse_gated_products(fuse_adapted_products(std::move(apart))));
       SCOPED_TRACE(kept);
       ASSERT_EQ(count(joined, OpKind::gated_linear_backward), 3);
       ASSERT_EQ(count(joined, OpKind::gated_activation) + count(joined, OpKind::gated_activation_backward),
@@ -360,10 +362,21 @@ TEST(Fuse, ProductsOf16BitsTakeTheGatesBehindThem) {
       ASSERT_TRUE(std::none_of(joined.ops.begin(), joined.ops.end(), [&](const Op& op) {
         return op.kind == OpKind::linear && weights.contains(op.inputs[1]);
       })) << "another kernel would make it again";
+      ASSERT_TRUE(std::all_of(joined.ops.begin(), joined.ops.end(), [&](const Op& op) {
+        bool is_joined = op.kind == OpKind::gated_linear || op.kind == OpKind::gated_linear_backward;
+        return !is_joined || has_adapter(product_of(op)) == has_adapters;
+      })) << "an adapter's share would be rounded otherwise";
+      ASSERT_EQ(count(joined, OpKind::lora_up), 0);
     }
-    Program program = verified(fuse_gated_products(put_adapters_first(backward)));
+    Program program = verified(fuse_gated_products(fuse_adapted_products(put_adapters_first(backward))));
     for (const Op& op : program.ops) {
-      // What adapters have made of the gradient is added to; without them the product has no buffer.
+      EXPECT_EQ(op.kind == OpKind::gated_linear_backward && op.has_input(In::dgated), false)
+          << op.name << ": the product has no buffer";
+      EXPECT_EQ(op.kind == OpKind::gated_linear && op.accumulates_output(0), false) << op.name;
+    }
+    Program by_itself = verified(fuse_gated_products(put_adapters_first(backward)));
+    for (const Op& op : by_itself.ops) {
+      // What adapters have made of the gradient is added to.
       if (op.kind == OpKind::gated_linear_backward) {
         EXPECT_EQ(op.has_input(In::dgated), has_adapters) << op.name;
       } else if (op.kind == OpKind::gated_linear) {
@@ -373,6 +386,33 @@ TEST(Fuse, ProductsOf16BitsTakeTheGatesBehindThem) {
   }
   Program wide = add_backward(with_lora({"all-linear"}));
   EXPECT_EQ(verified(fuse_gated_products(wide)).ops.size(), wide.ops.size()) << "fp32 stays as it is";
+}
+
+// How often each adapter's matrix is a factor of something that is made of activations or gradients.
+std::map<std::string, int> count_adapter_factors(const Program& program) {
+  std::map<std::string, int> uses;
+  for (const Op& op : program.ops) {
+    for (BufferId id : op.inputs) {
+      bool is_factor = id != kNoBuffer && (program.buffer(id).role == Role::adapters ||
+                                           program.buffer(id).role == Role::frozen_adapters);
+      uses[is_factor ? program.buffer(id).name : ""] += is_factor ? 1 : 0;
+    }
+  }
+  return uses;
+}
+
+// Of several shares of one sum the first belongs to the product that is added to it, and to nothing else.
+TEST(Fuse, SharesOfStackedAdaptersAreAddedOnce) {
+  ForwardOptions options{.goal = Goal::loss, .dtype = DType::bf16, .max_tokens = 10, .max_sequences = 2};
+  LoraSection lora;
+  lora.r = 4;
+  lora.target_modules = {"all-linear"};
+  Program stacked =
+      add_adapters(add_frozen_adapters(build_forward(small_llama(), options), {lora}), lora, false);
+  Program apart = put_adapters_first(add_backward(std::move(stacked)));
+  Program joined = verified(fuse_adapted_products(apart));
+  EXPECT_LT(joined.ops.size(), apart.ops.size());
+  EXPECT_EQ(count_adapter_factors(joined), count_adapter_factors(apart));
 }
 
 // The ops that write or add to a buffer, in order, as "=lora_up" and "+linear".

@@ -111,6 +111,80 @@ TEST_P(CudaGatedProducts, Gradient) {
   }
 }
 
+// Ranks of which gate and up share a step, or have several, or too many for one kernel; for wide cases, which
+// take the CPU long, only one of them.
+std::vector<int64_t> ranks_for(int64_t width) {
+  return width >= 2048 ? std::vector<int64_t>{128} : std::vector<int64_t>{8, 72, 144};
+}
+
+TEST_P(CudaGatedProducts, ForwardWithAnAdapter) {
+  const auto& [rows, width, features, type, activation] = GetParam();
+  for (int64_t rank : ranks_for(width)) {
+    for (bool halves : {true, false}) {
+      LoraAttributes adapter{0.75F, rank, {{0, 0, 2 * features}}};
+      if (halves) {
+        adapter.parts = {{0, 0, features}, {features, features, features}};
+      }
+      Builder builder("gated");
+      BufferId x = builder.input("x", dtype(), dims(width));
+      BufferId w = builder.weight("w", dtype(), {fixed(2 * features), fixed(width)}, {});
+      BufferId down = builder.input("down", dtype(), dims(static_cast<int64_t>(adapter.parts.size()) * rank));
+      BufferId b = builder.weight("b", dtype(), {fixed(2 * features), fixed(rank)}, {});
+      BufferId sums = builder.temporary("sums", dtype(), dims(2 * features));
+      BufferId twice = builder.temporary("twice", dtype(), dims(2 * features));
+      BufferId y = builder.temporary("y", dtype(), dims(features));
+      BufferId apart = builder.temporary("apart", dtype(), dims(features));
+      GatedLinearAttributes all = attributes();
+      all.product.adapter = adapter;
+      builder.append(OpKind::gated_linear, "gated", {x, w, kNoBuffer, down, b}, {sums, y}, all);
+      builder.append(OpKind::gated_linear, "alone", {x, w, kNoBuffer, down, b}, {twice, kNoBuffer}, all);
+      builder.append(OpKind::gated_activation, "apart", {sums}, {apart}, GateAttributes{activation});
+      OnBoth both(builder.finish());
+      SetRandom(both, {"x", "down"});
+      both.randomise("b", 7, 1.0F / std::sqrt(static_cast<float>(rank)));
+      both.run(at_tokens(rows));
+      both.expect_close_norms("sums", tolerance());
+      both.expect_close_norms("y", tolerance());
+      both.expect_same_on_card("sums", "twice");
+      both.expect_same_on_card("y", "apart");
+    }
+  }
+}
+
+TEST_P(CudaGatedProducts, GradientWithAnAdapter) {
+  const auto& [rows, width, features, type, activation] = GetParam();
+  for (int64_t rank : ranks_for(width)) {
+    for (bool makes_again : {false, true}) {
+      Builder builder("gated");
+      BufferId x = builder.input("x", dtype(), dims(2 * features));
+      BufferId dy = builder.input("dy", dtype(), dims(width));
+      BufferId w = builder.weight("w", dtype(), {fixed(width), fixed(features)}, {});
+      BufferId ddown = builder.input("ddown", dtype(), dims(rank));
+      BufferId a = builder.weight("a", dtype(), {fixed(rank), fixed(features)}, {});
+      BufferId dx = builder.temporary("dx", dtype(), dims(2 * features));
+      BufferId twice = builder.temporary("twice", dtype(), dims(2 * features));
+      BufferId again = builder.temporary("again", dtype(), dims(features));
+      std::vector<BufferId> results = {dx};
+      if (makes_again) {
+        results.push_back(again);
+      }
+      builder.append(OpKind::gated_linear_backward, "gated", {x, kNoBuffer, dy, w, ddown, a}, results,
+                     attributes());
+      builder.append(OpKind::gated_linear_backward, "twice", {x, kNoBuffer, dy, w, ddown, a}, {twice},
+                     attributes());
+      OnBoth both(builder.finish());
+      SetRandom(both, {"x", "dy", "ddown"});
+      both.randomise("a", 7, 1.0F / std::sqrt(static_cast<float>(rank)));
+      both.run(at_tokens(rows));
+      both.expect_close_norms("dx", tolerance());
+      both.expect_same_on_card("dx", "twice");
+      if (makes_again) {
+        both.expect_close_norms("again", tolerance());
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Sizes, CudaGatedProducts,
     testing::Values(Case{4101, 256, 416, DType::bf16, Activation::silu},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/adapted_calls.h"
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernel_functions.h"
@@ -79,6 +80,10 @@ void add_column_sums(const Tensor& dy, float* dbias) {
 
 // y [T,out] = or += scale * x [T,in] W^T [in,out] + bias [out].
 void linear(const KernelCall& call) {
+  if (has_adapter(call.op)) {
+    run_adapted_apart(call, lora_up, linear);
+    return;
+  }
   Scratch scratch(call.workspace);
   Gemm product;
   CodeLayout layout;
@@ -106,13 +111,18 @@ int64_t linear_workspace(const Program& program, const Op& op, int threads) {
   const Buffer& x = program.buffer(op.inputs[0]);
   const Buffer& weight = program.buffer(op.inputs[1]);
   int64_t bias_bytes = op.has_input(2) ? padded_bytes_of<float>(weight.dims[0].max) : 0;
-  return bias_bytes + rounding_bytes(x, weight) +
-         gemm_workspace_bytes(sizes_of(x, weight, program.buffer(op.outputs[0]), weight.dims[1].max),
-                              threads);
+  int64_t bytes =
+      bias_bytes + rounding_bytes(x, weight) +
+      gemm_workspace_bytes(sizes_of(x, weight, program.buffer(op.outputs[0]), weight.dims[1].max), threads);
+  return has_adapter(op) ? std::max(bytes, lora_up_workspace(program, adapter_of(op), threads)) : bytes;
 }
 
 // dx [T,in] = or += scale * dy [T,out] W [out,in].
 void linear_backward_input(const KernelCall& call) {
+  if (has_adapter(call.op)) {
+    run_adapted_apart(call, linear_backward_input, linear_backward_input);
+    return;
+  }
   Scratch scratch(call.workspace);
   Gemm product;
   CodeLayout layout;
@@ -135,7 +145,9 @@ int64_t linear_backward_input_workspace(const Program& program, const Op& op, in
   GemmSizes sizes = {dy.dims[0].max,     weight.dims[1].max,
                      weight.dims[0].max, is_fp8(weight.format) ? weight.format : dy.format,
                      weight.format,      dy.format};
-  return rounding_bytes(dy, weight) + gemm_workspace_bytes(sizes, threads);
+  int64_t bytes = rounding_bytes(dy, weight) + gemm_workspace_bytes(sizes, threads);
+  return has_adapter(op) ? std::max(bytes, linear_backward_input_workspace(program, adapter_of(op), threads))
+                         : bytes;
 }
 
 // dW [out,in] = or += scale * dy^T [out,T] x [T,in]; dbias [out] = or += column sums of dy.

@@ -1,8 +1,8 @@
 // gated_linear_backward on Hopper. The sums of a tile are the activation's gradient; planes are gate, up and
 // what was there of that gradient before, and become the gradients of gate and up, and the activation made
 // again.
-#include "backend/cuda/gated_product.cuh"
 #include "backend/cuda/gated_product.h"
+#include "backend/cuda/hopper_product.cuh"
 #include "program/operands.h"
 
 namespace snug::cuda {
@@ -11,7 +11,6 @@ namespace {
 using In = GatedLinearBackwardInput;
 using Out = GatedLinearBackwardOutput;
 
-constexpr int kPanelFeatures = 64;
 constexpr int kPanelBytes = kTileTokens * 2 * kPanelFeatures;  // of a plane
 // Deep products have time for a round of planes after the other, and wide tiles; others have all planes at
 // once.
@@ -90,12 +89,12 @@ __device__ inline void finish_round(const Sums& sums, int round, uint32_t planes
 #endif  // SNUG_HOPPER
 
 template <class Shape>
-__global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__ GatedSizes sizes,
-                                                         const __grid_constant__ GatedMaps maps) {
+__global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__ ProductSizes sizes,
+                                                         const __grid_constant__ ProductMaps maps) {
 #ifdef SNUG_HOPPER
   using T = typename Shape::T;
   extern __shared__ __align__(1024) unsigned char shared[];
-  GatedWalk<Shape> walk{sizes, shared_address(shared)};
+  ProductWalk<Shape> walk{sizes, shared_address(shared)};
   walk.start();
   // A part of a plane's panel: the feature and token where it lies, and its offset within the plane.
   auto part_of = [](const TilePlace& at, int round, int part, int panel) {
@@ -108,16 +107,7 @@ __global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__
   if (threadIdx.x < kGroupThreads) {
     shrink_registers<Shape::kFetchingRegisters>();
     if (threadIdx.x == 0) {
-      fetch_operands(walk, maps.x, [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
-        // Of each panel of 64 features one block fetches the first half of its depth, the other the second.
-        constexpr int kHalfDepth = kStepDepth / kPairBlocks;
-#pragma unroll
-        for (int panel = 0; panel < Shape::kColumns / kPanelFeatures; ++panel) {
-          start_panel_for_pair(
-              to + (panel * kStepDepth + walk.rank * kHalfDepth) * 2 * kPanelFeatures, maps.weight,
-              {at.feature + panel * kPanelFeatures, depth + walk.rank * kHalfDepth, 0}, barrier);
-        }
-      });
+      fetch_operands_by_columns(walk, maps);
     } else if (threadIdx.x == 32) {
       uint64_t policy = used_once();
       fetch_planes(walk, [&](const TilePlace& at, int round, uint32_t barrier) {
@@ -148,6 +138,12 @@ __global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__
     };
     work_on_tiles(
         walk, sums, multiply,
+        [&](auto& tile, uint32_t rows, uint32_t weights, int step) {
+          multiply_share_halves(
+              sizes, tile, rows, step, [&](auto& half, uint64_t tokens, int slice, int add) {
+                product_rows_columns<T>(half, tokens, describe_columns<kStepDepth>(weights, slice), add);
+              });
+        },
         [&](auto& tile, int round) { finish_round<Shape>(tile, round, walk.plane(0), sizes.writes_gated); },
         [&](const TilePlace& at, int round, int part) {
           for (int panel = 0; panel < Shape::kPanels; ++panel) {
@@ -167,50 +163,42 @@ __global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__
 }
 
 template <class Shape>
-bool launch_gradient(const KernelCall& call, cudaStream_t stream) {
-  const Tensor& x = call.inputs[In::x];
-  const Tensor& dy = call.inputs[In::dy];
-  const Tensor& w = call.inputs[In::w];
-  bool makes_again = call.has_output(Out::gated);
-  GatedMaps maps{};
+bool launch_gradient(const KernelCall& call, ProductSizes sizes, cudaStream_t stream) {
+  ProductMaps maps{};
   PlaneBox box = {Shape::kPartTokens, kPanelFeatures, true};
-  bool made = make_row_map(maps.x, dy) &&
-              make_map(maps.weight, w,
-                       {.columns = w.columns(),
-                        .rows = w.rows(),
-                        .row_stride = w.columns(),
-                        .slice_stride = w.elements(),
-                        .box_columns = kPanelFeatures,
-                        .box_rows = kStepDepth / kPairBlocks}) &&
-              make_plane_map(maps.wide_in, x, 2, box) &&
+  bool made = make_row_map(maps.x, call.inputs[In::dy]) && make_depth_map(maps.weight, call.inputs[In::w]) &&
+              make_plane_map(maps.wide_in, call.inputs[In::x], 2, box) &&
               make_plane_map(maps.wide_out, call.outputs[Out::dx], 2, box) &&
               (!Shape::kAdds || make_plane_map(maps.narrow_in, call.inputs[In::dgated], 1, box)) &&
-              (!makes_again || make_plane_map(maps.narrow_out, call.outputs[Out::gated], 1, box));
-  if (!made) {
-    return false;
-  }
-  GatedSizes sizes{.tokens = static_cast<int>(x.rows()),
-                   .features = static_cast<int>(w.columns()),
-                   .depth = static_cast<int>(w.rows()),
-                   .writes_gated = makes_again};
+              (!sizes.writes_gated || make_plane_map(maps.narrow_out, call.outputs[Out::gated], 1, box)) &&
+              (sizes.adapter_steps == 0 || (make_row_map(maps.adapter_x, call.inputs[In::ddown]) &&
+                                            make_depth_map(maps.adapter_weight, call.inputs[In::a])));
   // A few microseconds for a deep tile; where all planes are one round, there is no time to lose.
   sizes.pause_ns = Shape::kRounds > 1 ? sizes.depth / 12 : 0;
-  return launch_gated<Shape>(gated_gradient_kernel<Shape>, sizes, maps, stream);
+  return made && launch_product<Shape>(gated_gradient_kernel<Shape>, sizes, maps, stream);
 }
 
 }  // namespace
 
 bool hopper_gated_gradient(const KernelCall& call, cudaStream_t stream) {
-  bool fits = fits_gated({call.inputs[In::x], call.inputs[In::w], call.inputs[In::dy]}) &&
-              attributes_of<GatedLinearAttributes>(call.op).product.scale == 1.0F;
-  bool is_deep = call.inputs[In::w].rows() >= kDeep;
+  const Tensor& w = call.inputs[In::w];
+  ProductSizes sizes{.tokens = static_cast<int>(call.inputs[In::dy].rows()),
+                     .features = static_cast<int>(w.columns()),
+                     .depth = static_cast<int>(w.rows()),
+                     .writes_gated = call.has_output(Out::gated)};
+  bool is_deep = w.rows() >= kDeep;
+  bool fits =
+      fits_product({call.inputs[In::x], w, call.inputs[In::dy]}) &&
+      attributes_of<GatedLinearAttributes>(call.op).product.scale == 1.0F &&
+      is_worth_it(sizes, is_deep ? 192 : 128) &&
+      (!call.has_input(In::ddown) || add_adapter_steps(call.inputs[In::ddown], call.inputs[In::a], sizes));
   return fits && launch_for_gate(call, [&](auto number, auto function) {
            using T = decltype(number);
            using Function = decltype(function);
            auto launch = [&](auto adds) {
              constexpr bool kAdds = decltype(adds)::value;
-             return is_deep ? launch_gradient<GradientShape<T, Function, kAdds, true>>(call, stream)
-                            : launch_gradient<GradientShape<T, Function, kAdds, false>>(call, stream);
+             return is_deep ? launch_gradient<GradientShape<T, Function, kAdds, true>>(call, sizes, stream)
+                            : launch_gradient<GradientShape<T, Function, kAdds, false>>(call, sizes, stream);
            };
            return call.has_input(In::dgated) ? launch(std::true_type{}) : launch(std::false_type{});
          });

@@ -1,24 +1,25 @@
-// gated_linear on Hopper. A tile has 88 features: 88 columns of the gate and the 88 of up beside them, so
-// that a thread's sums have both. Planes are gate, up and the activation of 64 tokens; where the product is
-// added to what is there, gate and up are fetched first.
+// gated_linear on Hopper. A tile has 88 or 96 features: as many columns of the gate and those of up beside
+// them, so that a thread's sums have both. Planes are gate, up and the activation of 64 tokens; where the
+// product is added to what is there, gate and up are fetched first.
 #include "backend/cuda/gated_product.h"
 
-#include "backend/cuda/gated_product.cuh"
+#include "backend/cuda/hopper_product.cuh"
+#include "program/operands.h"
 
 namespace snug::cuda {
 namespace {
 
-template <typename Number, typename Gate, bool kAddsTo>
+template <typename Number, typename Gate, bool kAddsTo, int kTileFeatures>
 struct ForwardShape : RegisterSplit<24, 240> {
   using T = Number;
   using Function = Gate;
   static constexpr bool kAdds = kAddsTo;
-  static constexpr int kStages = 5;
-  static constexpr int kFeatures = 88;
+  static constexpr int kFeatures = kTileFeatures;
+  static constexpr int kStages = kFeatures > 88 ? 4 : 5;  // as many as there is room for
   static constexpr int kColumns = 2 * kFeatures;
   static constexpr int kRounds = 2;
   static constexpr int kRoundTokens = kTileTokens / kRounds;
-  static constexpr int kPlaneRow = 2 * kFeatures;  // bytes; rows do not meet in banks as they are
+  static constexpr int kPlaneRow = 2 * kFeatures;  // bytes; of 88 features, rows do not meet in banks
   static constexpr int kPlaneBytes = kRoundTokens * kPlaneRow;
   static constexpr int kPartTokens = kRoundTokens / kWritingParts;
 };
@@ -80,21 +81,28 @@ __device__ inline void finish_round(const float (&sums)[Shape::kColumns / 8][4],
 #endif  // SNUG_HOPPER
 
 template <class Shape>
-__global__ void SNUG_HOPPER_BOUNDS gated_product_kernel(const __grid_constant__ GatedSizes sizes,
-                                                        const __grid_constant__ GatedMaps maps) {
+__global__ void SNUG_HOPPER_BOUNDS gated_product_kernel(const __grid_constant__ ProductSizes sizes,
+                                                        const __grid_constant__ ProductMaps maps) {
 #ifdef SNUG_HOPPER
   using T = typename Shape::T;
   extern __shared__ __align__(1024) unsigned char shared[];
-  GatedWalk<Shape> walk{sizes, shared_address(shared)};
+  ProductWalk<Shape> walk{sizes, shared_address(shared)};
   walk.start();
   if (threadIdx.x < kGroupThreads) {
     shrink_registers<Shape::kFetchingRegisters>();
     if (threadIdx.x == 0) {
-      fetch_operands(walk, maps.x, [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
-        // One block fetches the gate's rows, the other those of up.
-        start_panel_for_pair(to + walk.rank * Shape::kFeatures * 2 * kStepDepth, maps.weight,
-                             {depth, at.feature, walk.rank}, barrier);
-      });
+      // One block fetches the gate's rows, the other those of up.
+      uint32_t half = walk.rank * Shape::kFeatures * 2 * kStepDepth;
+      fetch_operands(
+          walk, maps,
+          [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
+            start_panel_for_pair(to + half, maps.weight, {depth, at.feature, walk.rank}, barrier);
+          },
+          [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
+            // Beyond a matrix the copy engine fills in zeros, which is what up has of the gate's columns.
+            start_panel_for_pair(to + half, maps.adapter_weight,
+                                 {depth - walk.rank * sizes.part_depth, at.feature, walk.rank}, barrier);
+          });
     } else if (threadIdx.x == 32) {
       uint64_t policy = used_once();
       fetch_planes(walk, [&](const TilePlace& at, int round, uint32_t barrier) {
@@ -123,6 +131,12 @@ __global__ void SNUG_HOPPER_BOUNDS gated_product_kernel(const __grid_constant__ 
     };
     work_on_tiles(
         walk, sums, multiply,
+        [&](auto& tile, uint32_t rows, uint32_t weights, int step) {
+          multiply_share_halves(
+              sizes, tile, rows, step, [&](auto& half, uint64_t tokens, int slice, int add) {
+                product_of_rows<T>(half, tokens, describe_rows<Shape::kColumns>(weights, slice), add);
+              });
+        },
         [&](auto& tile, int round) { finish_round<Shape>(tile[round][0], walk.plane(0)); },
         [&](const TilePlace& at, int round, int part) {
           int within = part * Shape::kPartTokens;
@@ -139,52 +153,72 @@ __global__ void SNUG_HOPPER_BOUNDS gated_product_kernel(const __grid_constant__ 
 #endif
 }
 
+// What a weight, or an adapter's B, has of a tile: the gate's rows and those of up.
 template <class Shape>
-bool launch_forward(const KernelCall& call, cudaStream_t stream) {
-  const Tensor& x = call.inputs[0];
-  const Tensor& w = call.inputs[1];
+bool make_halves_map(CUtensorMap& map, const Tensor& w) {
+  return make_map(map, w,
+                  {.columns = w.columns(),
+                   .rows = w.rows() / 2,
+                   .slices = 2,
+                   .row_stride = w.columns(),
+                   .slice_stride = w.elements() / 2,
+                   .box_columns = kStepDepth,
+                   .box_rows = Shape::kFeatures});
+}
+
+template <class Shape>
+bool launch_forward(const KernelCall& call, ProductSizes sizes, cudaStream_t stream) {
+  using In = LinearInput;
   const Tensor& wide = call.outputs[0];
-  bool writes_gated = call.has_output(1);
-  int64_t features = wide.columns() / 2;
-  GatedMaps maps{};
+  ProductMaps maps{};
   PlaneBox box = {Shape::kPartTokens, Shape::kFeatures, false};
-  bool made = make_row_map(maps.x, x) &&
-              make_map(maps.weight, w,
-                       {.columns = w.columns(),
-                        .rows = features,
-                        .slices = 2,
-                        .row_stride = w.columns(),
-                        .slice_stride = w.elements() / 2,
-                        .box_columns = kStepDepth,
-                        .box_rows = Shape::kFeatures}) &&
+  bool made = make_row_map(maps.x, call.inputs[In::x]) &&
+              make_halves_map<Shape>(maps.weight, call.inputs[In::w]) &&
               make_plane_map(maps.wide_out, wide, 2, box) &&
               (!Shape::kAdds || make_plane_map(maps.wide_in, wide, 2, box)) &&
-              (!writes_gated || make_plane_map(maps.narrow_out, call.outputs[1], 1, box));
-  if (!made) {
-    return false;
-  }
-  GatedSizes sizes{.tokens = static_cast<int>(x.rows()),
-                   .features = static_cast<int>(features),
-                   .depth = static_cast<int>(x.columns()),
-                   .writes_gated = writes_gated};
+              (!sizes.writes_gated || make_plane_map(maps.narrow_out, call.outputs[1], 1, box)) &&
+              (sizes.adapter_steps == 0 || (make_row_map(maps.adapter_x, call.inputs[In::down]) &&
+                                            make_halves_map<Shape>(maps.adapter_weight, call.inputs[In::b])));
   // A third of the time that the other group's products take, for all parts of a tile.
   sizes.pause_ns = sizes.depth * 2 / 5;
-  return launch_gated<Shape>(gated_product_kernel<Shape>, sizes, maps, stream);
+  return made && launch_product<Shape>(gated_product_kernel<Shape>, sizes, maps, stream);
+}
+
+// One part of all columns, or one for the gate and one for up.
+bool add_parts(const LoraAttributes& adapter, ProductSizes& sizes) {
+  int64_t rows = adapter.parts.front().rows;
+  bool halves = adapter.parts.size() == 2 && adapter.parts[0] == LoraPart{0, 0, rows} &&
+                adapter.parts[1] == LoraPart{rows, rows, rows};
+  sizes.scale = adapter.scale;
+  sizes.part_depth = halves ? static_cast<int>(adapter.rank) : 0;
+  return halves || adapter.parts.size() == 1;
 }
 
 }  // namespace
 
 bool hopper_gated_product(const KernelCall& call, cudaStream_t stream) {
+  using In = LinearInput;
+  const Tensor& wide = call.outputs[0];
+  ProductSizes sizes{.tokens = static_cast<int>(wide.rows()),
+                     .features = static_cast<int>(wide.columns() / 2),
+                     .depth = static_cast<int>(call.inputs[In::x].columns()),
+                     .writes_gated = call.has_output(1)};
+  const LinearAttributes& attributes = attributes_of<GatedLinearAttributes>(call.op).product;
   // Halves of the wide rows, whose vectors are whole only if those of the halves are.
-  bool fits = fits_gated({call.inputs[0], call.inputs[1], call.outputs[0]}) &&
-              call.outputs[0].columns() % (2 * kVector<__half>) == 0 &&
-              attributes_of<GatedLinearAttributes>(call.op).product.scale == 1.0F;
-  return fits && launch_for_gate(call, [&](auto number, auto function) {
+  bool fits =
+      fits_product({call.inputs[In::x], call.inputs[In::w], wide}) &&
+      wide.columns() % (2 * kVector<__half>) == 0 && attributes.scale == 1.0F &&
+      (!call.has_input(In::down) || (add_adapter_steps(call.inputs[In::down], call.inputs[In::b], sizes) &&
+                                     add_parts(attributes.adapter, sizes)));
+  int features = filled_share(sizes, 96) >= filled_share(sizes, 88) ? 96 : 88;
+  return fits && is_worth_it(sizes, features) && launch_for_gate(call, [&](auto number, auto function) {
            using T = decltype(number);
            using Function = decltype(function);
-           return call.op.accumulates_output(0)
-                      ? launch_forward<ForwardShape<T, Function, true>>(call, stream)
-                      : launch_forward<ForwardShape<T, Function, false>>(call, stream);
+           if (call.op.accumulates_output(0)) {
+             return launch_forward<ForwardShape<T, Function, true, 88>>(call, sizes, stream);
+           }
+           return features == 88 ? launch_forward<ForwardShape<T, Function, false, 88>>(call, sizes, stream)
+                                 : launch_forward<ForwardShape<T, Function, false, 96>>(call, sizes, stream);
          });
 }
 

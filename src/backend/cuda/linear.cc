@@ -1,4 +1,7 @@
-// linear and its gradients: one product each, or one a slice of a weight of codes.
+// linear and its gradients: one product each, or one a slice of a weight of codes. What begins with an
+// adapter's share is one kernel on Hopper, where that pays, and two elsewhere.
+#include "backend/adapted_calls.h"
+#include "backend/cuda/adapted_product.h"
 #include "backend/cuda/bias_gradient.h"
 #include "backend/cuda/blas.h"
 #include "backend/cuda/coded_product.h"
@@ -23,6 +26,14 @@ void run_product(const Queue& queue, const KernelCall& call, Gemm product) {
 
 // y [T,out] = or += scale * x [T,in] W^T [in,out] + bias [out].
 void linear(const Queue& queue, const KernelCall& call) {
+  if (has_adapter(call.op)) {
+    if (!hopper_adapted_product(call, queue.stream)) {
+      run_adapted_apart(
+          call, [&](const KernelCall& share) { lora_up(queue, share); },
+          [&](const KernelCall& product) { linear(queue, product); });
+    }
+    return;
+  }
   Gemm product;
   product.a = matrix(call.inputs[0]);
   product.c = matrix(call.outputs[0]);
@@ -35,6 +46,13 @@ void linear(const Queue& queue, const KernelCall& call) {
 
 // dx [T,in] = or += scale * dy [T,out] W [out,in].
 void linear_backward_input(const Queue& queue, const KernelCall& call) {
+  if (has_adapter(call.op)) {
+    auto run = [&](const KernelCall& product) { linear_backward_input(queue, product); };
+    if (!hopper_adapted_product(call, queue.stream)) {
+      run_adapted_apart(call, run, run);
+    }
+    return;
+  }
   Gemm product;
   product.a = matrix(call.inputs[0]);
   product.c = matrix(call.outputs[0]);

@@ -11,6 +11,7 @@
 #include "backend/cuda_plan/row_sums.h"
 #include "backend/cuda_plan/scratch.h"
 #include "backend/gated_calls.h"
+#include "ops/adapted_linear.h"
 #include "program/operands.h"
 
 namespace snug::cuda {
@@ -62,6 +63,13 @@ std::string find_unsupported_gated(const Program& program, const Op& op) {
 // Products multiply one dtype with itself, and add biases of the result's dtype.
 std::string find_unsupported_product(const Program& program, const Op& op) {
   using Backward = LoraUpBackwardInput;
+  bool can_have_adapter = op.kind == OpKind::linear || op.kind == OpKind::linear_backward_input;
+  if (can_have_adapter && has_adapter(op)) {
+    std::string problem = find_unsupported_product(program, adapter_of(op));
+    if (!problem.empty()) {
+      return problem;
+    }
+  }
   bool reads_b = op.kind == OpKind::lora_up_backward && op.has_input(Backward::b);
   const Buffer& a = program.buffer(op.inputs[0]);
   const Buffer& b = program.buffer(op.inputs[reads_b ? size_t{Backward::b} : 1]);

@@ -1,11 +1,15 @@
-// What products with a gated activation behind them share on Hopper.
+// Products of our own on Hopper, which begin with an adapter's share or end in a gated activation: what they
+// have in common.
 //
 // Pairs of blocks take tiles of 2 x 128 tokens in turn; each block fetches its own tokens, and one half of
 // the weight's tile for both. In a block one warp fetches operands, in steps of 64 numbers deep, and another
 // what the activation needs beside the product (planes). Two warpgroups work, each on a tile of its own:
-// while one multiplies, the other makes activations of its sums in the planes, and has the copy engine write
+// while one multiplies, the other makes results of its sums in the planes, and has the copy engine write
 // them. Blocks get there at about the same time, and what they write would hold up the operands that they
 // fetch; so it is written in parts, with pauses.
+//
+// An adapter's share is a few more steps before the others. They are multiplied while the other group's last
+// ones are, so that scaling their sums holds up no products.
 #pragma once
 
 #include <algorithm>
@@ -23,27 +27,42 @@ inline constexpr int kPairBlocks = 2;
 inline constexpr int kTileTokens = 128;  // of a block
 inline constexpr int kStepDepth = 64;    // numbers: 128 bytes, a swizzled row
 inline constexpr int kPlanes = 3;
+inline constexpr int kPanelFeatures = 64;  // 128 bytes of a result's row
 // The parts that each round of planes is written in.
 inline constexpr int kWritingParts = 4;
-// With fewer tokens a block has few tiles, and the end of its last one, beside which nothing is multiplied,
-// costs what is saved: 512 tokens were 3% slower in whole steps, 2,048 as fast as before.
-inline constexpr int64_t kFewestTokens = 4096;
+// With few tokens a block has few tiles; where the last ones leave many blocks idle, the library, which can
+// choose among more tilings, is faster.
+inline constexpr int kFewestTokens = 512;
+inline constexpr int kManyTokens = 4096;
+inline constexpr double kLeastShareOfFew = 0.95;
+// No shape has fewer stages: an adapter's steps are all under way before the first of them is used again.
+inline constexpr int kMostAdapterSteps = 4;
+inline constexpr int kMostParts = 4;
 
-struct GatedSizes {
+struct ProductSizes {
   int tokens = 0;
   int features = 0;  // of the activation
   int depth = 0;     // of the product
   int token_tiles = 0;
   int feature_tiles = 0;
+  // Of an adapter's share, if there is one: the columns of its down product, and the steps that they take.
+  // Its parts are multiplied side by side, each with zeros for the columns of the others.
+  int adapter_depth = 0;
+  int adapter_steps = 0;
+  float scale = 1;
+  int part_depth = 0;                // columns of one part
+  int part_begins[kMostParts] = {};  // their first features, but for the first part's
   int pause_ns = 0;
   bool writes_gated = false;  // the activation is wanted; of a gradient: once more
 };
 
 // x [tokens, depth] in boxes of a block's tokens, the weight in what a block fetches of it, and [tokens, 2 or
 // 1, features] read and written in parts of a plane.
-struct GatedMaps {
+struct ProductMaps {
   CUtensorMap x;
   CUtensorMap weight;
+  CUtensorMap adapter_x;  // the down product, or its gradient
+  CUtensorMap adapter_weight;
   CUtensorMap wide_in;
   CUtensorMap wide_out;
   CUtensorMap narrow_in;
@@ -79,6 +98,7 @@ inline bool make_map(CUtensorMap& map, const Tensor& tensor, const MapShape& sha
                 shape.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
+// Of rows [tokens, depth], of which a block fetches its tokens.
 inline bool make_row_map(CUtensorMap& map, const Tensor& x) {
   return make_map(map, x,
                   {.columns = x.columns(),
@@ -111,13 +131,13 @@ inline bool make_plane_map(CUtensorMap& map, const Tensor& tensor, int64_t halve
 // Where a shape's tiles, planes and barriers lie in shared memory. `Shape` has kStages, kColumns (of the
 // product's tile), kPlaneBytes, kRounds (of planes for a tile) and kFeatures (of a tile).
 template <class Shape>
-struct GatedMemory {
+struct ProductMemory {
   static constexpr int kRowBytes = kTileTokens * 2 * kStepDepth;
   static constexpr int kStageBytes = kRowBytes + Shape::kColumns * 2 * kStepDepth;
   static constexpr int kPlanesAt = Shape::kStages * kStageBytes;
   static constexpr int kBarriersAt = kPlanesAt + kPlanes * Shape::kPlaneBytes;
   static constexpr int kBytes = kBarriersAt + (2 * Shape::kStages + kWorkingGroups + 1) * 8;
-  static_assert(kBytes <= 227 * 1024);
+  static_assert(kBytes <= 227 * 1024 && Shape::kStages >= kMostAdapterSteps);
 };
 
 #ifdef SNUG_HOPPER
@@ -129,14 +149,15 @@ struct TilePlace {
 
 // The tiles of a block, one after the other, and the steps of all of them.
 template <class Shape>
-struct GatedWalk {
-  using Memory = GatedMemory<Shape>;
-  const GatedSizes& sizes;
+struct ProductWalk {
+  using Memory = ProductMemory<Shape>;
+  const ProductSizes& sizes;
   uint32_t memory;
   int rank = cluster_rank();
   int first = static_cast<int>(blockIdx.x) / kPairBlocks;
   int pairs = static_cast<int>(gridDim.x) / kPairBlocks;
   int steps = (sizes.depth + kStepDepth - 1) / kStepDepth;
+  int tile_steps = sizes.adapter_steps + steps;
   int count = (sizes.token_tiles * sizes.feature_tiles - first + pairs - 1) / pairs;
 
   __device__ uint32_t rows(int step) const {
@@ -243,25 +264,57 @@ __device__ inline float2 unpack(uint32_t pair) {
 }
 
 // One thread. start_weights(step's memory, tile's place, depth, barrier) fetches the block's half of the
-// weight's tile.
-template <class Shape, typename StartWeights>
-__device__ inline void fetch_operands(const GatedWalk<Shape>& walk, const CUtensorMap& x,
-                                      const StartWeights& start_weights) {
+// weight's tile, start_share_weights of the adapter's.
+template <class Shape, typename StartWeights, typename StartShareWeights>
+__device__ inline void fetch_operands(const ProductWalk<Shape>& walk, const ProductMaps& maps,
+                                      const StartWeights& start_weights,
+                                      const StartShareWeights& start_share_weights) {
   int step = 0;
   for (int tile = 0; tile < walk.count; ++tile) {
     TilePlace at = walk.place(tile);
-    for (int depth = 0; depth < walk.sizes.depth; depth += kStepDepth, ++step) {
+    for (int i = 0; i < walk.tile_steps; ++i, ++step) {
       wait_barrier(walk.empty(step), (step / Shape::kStages & 1) ^ 1);
-      expect_bytes(walk.full(step), GatedMemory<Shape>::kStageBytes);
-      start_panel(walk.rows(step), x, depth, at.token, 0, walk.full(step));
-      start_weights(walk.weights(step), at, depth, walk.full(step));
+      expect_bytes(walk.full(step), ProductMemory<Shape>::kStageBytes);
+      if (i < walk.sizes.adapter_steps) {
+        int depth = i * kStepDepth;
+        start_panel(walk.rows(step), maps.adapter_x, depth, at.token, 0, walk.full(step));
+        start_share_weights(walk.weights(step), at, depth, walk.full(step));
+      } else {
+        int depth = (i - walk.sizes.adapter_steps) * kStepDepth;
+        start_panel(walk.rows(step), maps.x, depth, at.token, 0, walk.full(step));
+        start_weights(walk.weights(step), at, depth, walk.full(step));
+      }
     }
   }
 }
 
+// A weight [depth, features], of which a tile has panels of 64 features: of each panel one block fetches the
+// first half of a step's depth, the other the second.
+template <class Shape>
+__device__ inline void start_weight_panels(const ProductWalk<Shape>& walk, const CUtensorMap& map,
+                                           uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
+  constexpr int kHalfDepth = kStepDepth / kPairBlocks;
+#pragma unroll
+  for (int panel = 0; panel < Shape::kColumns / kPanelFeatures; ++panel) {
+    start_panel_for_pair(to + (panel * kStepDepth + walk.rank * kHalfDepth) * 2 * kPanelFeatures, map,
+                         {at.feature + panel * kPanelFeatures, depth + walk.rank * kHalfDepth, 0}, barrier);
+  }
+}
+template <class Shape>
+__device__ inline void fetch_operands_by_columns(const ProductWalk<Shape>& walk, const ProductMaps& maps) {
+  fetch_operands(
+      walk, maps,
+      [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
+        start_weight_panels(walk, maps.weight, to, at, depth, barrier);
+      },
+      [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
+        start_weight_panels(walk, maps.adapter_weight, to, at, depth, barrier);
+      });
+}
+
 // One thread. start_planes(place, round, barrier) fetches what a round needs, or arrives.
 template <class Shape, typename StartPlanes>
-__device__ inline void fetch_planes(const GatedWalk<Shape>& walk, const StartPlanes& start_planes) {
+__device__ inline void fetch_planes(const ProductWalk<Shape>& walk, const StartPlanes& start_planes) {
   int rounds = 0;
   for (int tile = 0; tile < walk.count; ++tile) {
     TilePlace at = walk.place(tile);
@@ -274,23 +327,79 @@ __device__ inline void fetch_planes(const GatedWalk<Shape>& walk, const StartPla
   }
 }
 
-// A working group's tiles. multiply(sums, rows, weights, first) starts one step's products; finish(sums,
-// round) makes a round's planes; write(place, round, part) has the copy engine write a part of them.
-template <class Shape, typename Sums, typename Multiply, typename Finish, typename Write>
-__device__ inline void work_on_tiles(const GatedWalk<Shape>& walk, Sums& sums, const Multiply& multiply,
-                                     const Finish& finish, const Write& write) {
+// The turn of an adapter's steps comes when what was in their memory before has arrived: not earlier, as
+// barriers tell only two phases apart.
+inline constexpr int kAdapterTurnBarriers = kTurnBarriers + kWorkingGroups;
+__device__ inline void wait_adapter_turn(int group) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(kAdapterTurnBarriers + group), "n"(kGroupThreads * kWorkingGroups)
+               : "memory");
+}
+__device__ inline void give_adapter_turn(int to_group) {
+  asm volatile("bar.arrive %0, %1;\n" ::"r"(kAdapterTurnBarriers + to_group),
+               "n"(kGroupThreads * kWorkingGroups)
+               : "memory");
+}
+
+// The adapter's share of a tile: sums = scale * its products. multiply_share(sums, rows, weights, step).
+template <class Shape, typename Sums, typename MultiplyShare>
+__device__ inline void begin_with_adapter(const ProductWalk<Shape>& walk, Sums& sums, int step,
+                                          const MultiplyShare& multiply_share) {
+#pragma unroll 1
+  for (int i = 0; i < walk.sizes.adapter_steps; ++i, ++step) {
+    wait_barrier(walk.full(step), step / Shape::kStages & 1);
+    fence_products();
+    multiply_share(sums, walk.rows(step), walk.weights(step), i);
+    commit_products();
+    wait_products<1>();
+    if (i > 0) {
+      walk.release(step - 1);
+    }
+  }
+  wait_products<0>();
+  settle(sums[0]);
+  settle(sums[1]);
+  walk.release(step - 1);
+  if (walk.sizes.scale != 1.0F) {
+#pragma unroll
+    for (int i = 0; i < Shape::kColumns; ++i) {
+      sums[i & 1][0][i / 8][i / 2 % 4] *= walk.sizes.scale;
+    }
+  }
+}
+
+// A working group's tiles. multiply(sums, rows, weights, first) starts one step's products, multiply_share
+// one of the adapter's; finish(sums, round) makes a round's planes; write(place, round, part) has the copy
+// engine write a part of them.
+template <class Shape, typename Sums, typename Multiply, typename MultiplyShare, typename Finish,
+          typename Write>
+__device__ inline void work_on_tiles(const ProductWalk<Shape>& walk, Sums& sums, const Multiply& multiply,
+                                     const MultiplyShare& multiply_share, const Finish& finish,
+                                     const Write& write) {
   int thread = static_cast<int>(threadIdx.x) - kGroupThreads;
   int group = __shfl_sync(0xffffffffU, thread / kGroupThreads, 0);  // for uniform registers
+  bool has_adapter = walk.sizes.adapter_steps > 0;
+  int adapter_turn_at = max(0, walk.steps - 1 - Shape::kStages + walk.sizes.adapter_steps);
   if (group == 1) {
     give_products_turn(0);
+    if (has_adapter) {
+      give_adapter_turn(0);
+    }
   }
   for (int tile = group; tile < walk.count; tile += kWorkingGroups) {
-    int step = tile * walk.steps;
+    int step = tile * walk.tile_steps;
+    if (has_adapter) {
+      wait_adapter_turn(group);
+      begin_with_adapter(walk, sums, step, multiply_share);
+      step += walk.sizes.adapter_steps;
+    }
     wait_products_turn(group);
     for (int i = 0; i < walk.steps; ++i, ++step) {
       wait_barrier(walk.full(step), step / Shape::kStages & 1);
+      if (has_adapter && i == adapter_turn_at && tile + 1 < walk.count) {
+        give_adapter_turn(1 - group);
+      }
       fence_products();
-      multiply(sums, walk.rows(step), walk.weights(step), i == 0);
+      multiply(sums, walk.rows(step), walk.weights(step), i == 0 && !has_adapter);
       commit_products();
       wait_products<1>();
       if (i > 0) {
@@ -339,6 +448,21 @@ __device__ inline void multiply_halves(Sums& sums, uint32_t rows, bool first, co
   }
 }
 
+// The same for a step of an adapter, which may be less deep.
+template <typename Sums, typename Product>
+__device__ inline void multiply_share_halves(const ProductSizes& sizes, Sums& sums, uint32_t rows, int step,
+                                             const Product& product) {
+  int slices = (min(kStepDepth, sizes.adapter_depth - step * kStepDepth) + 15) / 16;
+#pragma unroll 1
+  for (int slice = 0; slice < slices; ++slice) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      product(sums[half][0], describe_rows<64>(rows + half * 64 * 2 * kStepDepth, slice), slice,
+              step + slice > 0 ? 1 : 0);
+    }
+  }
+}
+
 #define SNUG_NAMES88                                                                        \
   SNUG_NAMES64                                                                              \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
@@ -366,6 +490,11 @@ __device__ inline void product_of_rows(float (&d)[22][4], uint64_t a, uint64_t b
   SNUG_START_PRODUCT_OF(T, "176", SNUG_NAMES88, "%88, %89", "%90", "0", SNUG_SUMS16(d), SNUG_SUMS4(d, 16),
                         SNUG_SUMS1(d, 20), SNUG_SUMS1(d, 21))
 }
+// d[64, 192] (+)= a[64, 16] b[192, 16]^T.
+template <typename T>
+__device__ inline void product_of_rows(float (&d)[24][4], uint64_t a, uint64_t b, int add) {
+  SNUG_START_PRODUCT_OF(T, "192", SNUG_NAMES96, "%96, %97", "%98", "0", SNUG_SUMS16(d), SNUG_SUMS8(d, 16))
+}
 // d[64, 192] (+)= a[64, 16] b[16, 192].
 template <typename T>
 __device__ inline void product_rows_columns(float (&d)[24][4], uint64_t a, uint64_t b, int add) {
@@ -381,12 +510,58 @@ __device__ inline void product_rows_columns(float (&d)[16][4], uint64_t a, uint6
 
 #endif  // SNUG_HOPPER
 
-// Whether matrices are of 16-bit numbers, many enough, and can be fetched by the copy engine.
-inline bool fits_gated(std::initializer_list<Tensor> matrices) {
+// Pairs of blocks that the card has at work.
+inline int working_pairs() {
+  int device = 0;
+  int processors = 0;
+  check(cudaGetDevice(&device), "finding the card");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "looking at the card");
+  return processors / kPairBlocks;
+}
+
+inline int tiles_of(int size, int tile) {
+  return (size + tile - 1) / tile;
+}
+inline constexpr int kPairTokens = kPairBlocks * kTileTokens;
+
+// The share of all pairs' time that has something to multiply, with tiles of so many features.
+inline double filled_share(const ProductSizes& sizes, int tile_features) {
+  int pairs = working_pairs();
+  int tiles = tiles_of(sizes.tokens, kPairTokens) * tiles_of(sizes.features, tile_features);
+  return static_cast<double>(sizes.tokens) * sizes.features /
+         (static_cast<double>(tiles_of(tiles, pairs)) * pairs * kPairTokens * tile_features);
+}
+
+// What a block fetches of a weight [depth, features], or of an adapter's A, for start_weight_panels.
+inline bool make_depth_map(CUtensorMap& map, const Tensor& w) {
+  return make_map(map, w,
+                  {.columns = w.columns(),
+                   .rows = w.rows(),
+                   .row_stride = w.columns(),
+                   .slice_stride = w.elements(),
+                   .box_columns = kPanelFeatures,
+                   .box_rows = kStepDepth / kPairBlocks});
+}
+
+// Whether an adapter's share can be made in steps of the product; it adds them to the sizes. `down` is its
+// down product, or the gradient of that, `weight` B or A.
+inline bool add_adapter_steps(const Tensor& down, const Tensor& weight, ProductSizes& sizes) {
+  sizes.adapter_depth = static_cast<int>(down.columns());
+  sizes.adapter_steps = tiles_of(sizes.adapter_depth, kStepDepth);
+  return has_whole_vectors(down) && has_whole_vectors(weight) && sizes.adapter_steps <= kMostAdapterSteps;
+}
+
+// Whether matrices are of 16-bit numbers and can be fetched by the copy engine.
+inline bool fits_product(std::initializer_list<Tensor> matrices) {
   const Tensor& first = *matrices.begin();
-  return first.dtype != DType::f32 && first.rows() >= kFewestTokens &&
-         std::all_of(matrices.begin(), matrices.end(),
-                     [](const Tensor& matrix) { return has_whole_vectors(matrix); });
+  return first.dtype != DType::f32 && std::all_of(matrices.begin(), matrices.end(), [](const Tensor& matrix) {
+           return has_whole_vectors(matrix);
+         });
+}
+
+inline bool is_worth_it(const ProductSizes& sizes, int tile_features) {
+  return sizes.tokens >= kManyTokens ||
+         (sizes.tokens >= kFewestTokens && filled_share(sizes, tile_features) >= kLeastShareOfFew);
 }
 
 // Returns launch(a number of the call's dtype, its gate's function); false for functions that have no kernel.
@@ -407,21 +582,16 @@ bool launch_for_gate(const KernelCall& call, const Launch& launch) {
 }
 
 template <class Shape, typename Kernel>
-bool launch_gated(Kernel* kernel, GatedSizes sizes, const GatedMaps& maps, cudaStream_t stream) {
+bool launch_product(Kernel* kernel, ProductSizes sizes, const ProductMaps& maps, cudaStream_t stream) {
   if (!hopper_is_built(kernel)) {
     return false;
   }
-  constexpr int kPairTokens = kPairBlocks * kTileTokens;
-  sizes.token_tiles = (sizes.tokens + kPairTokens - 1) / kPairTokens;
-  sizes.feature_tiles = (sizes.features + Shape::kFeatures - 1) / Shape::kFeatures;
-  int device = 0;
-  int processors = 0;
-  check(cudaGetDevice(&device), "finding the card");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "looking at the card");
-  int pairs = min(processors / kPairBlocks, sizes.token_tiles * sizes.feature_tiles);
-  constexpr int kBytes = GatedMemory<Shape>::kBytes;
+  sizes.token_tiles = tiles_of(sizes.tokens, kPairTokens);
+  sizes.feature_tiles = tiles_of(sizes.features, Shape::kFeatures);
+  int pairs = min(working_pairs(), sizes.token_tiles * sizes.feature_tiles);
+  constexpr int kBytes = ProductMemory<Shape>::kBytes;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "a product with a gated activation");
+        "a product of our own");
   cudaLaunchAttribute pair{};
   pair.id = cudaLaunchAttributeClusterDimension;
   pair.val.clusterDim.x = kPairBlocks;
@@ -434,7 +604,7 @@ bool launch_gated(Kernel* kernel, GatedSizes sizes, const GatedMaps& maps, cudaS
   config.stream = stream;
   config.attrs = &pair;
   config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, kernel, sizes, maps), "a product with a gated activation");
+  check(cudaLaunchKernelEx(&config, kernel, sizes, maps), "a product of our own");
   return true;
 }
 
