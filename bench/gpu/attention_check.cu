@@ -1,5 +1,6 @@
 // Attention on the card, checked against the formula in double over many shapes (`attention_check`), or timed
 // at the shapes of real models (`attention_check time`); attention_sdpa.py times PyTorch at the same ones.
+// `attention_check bits` prints checksums of the gradients there.
 // Each check captures forward and backward as a graph, replays it twice on poisoned outputs and compares the
 // bits.
 #include <algorithm>
@@ -294,6 +295,8 @@ int run_checks(const std::string& mode) {
   return failed == 0 ? 0 : 1;
 }
 
+// Of one call of `work` among those of a graph, as training runs it: for about a millisecond, so that the
+// time until a graph starts does not count.
 double median_ms(const std::function<void(cudaStream_t)>& work) {
   cudaStream_t stream;
   cudaEvent_t begin;
@@ -301,29 +304,40 @@ double median_ms(const std::function<void(cudaStream_t)>& work) {
   must(cudaStreamCreate(&stream), "cudaStreamCreate");
   must(cudaEventCreate(&begin), "cudaEventCreate");
   must(cudaEventCreate(&end), "cudaEventCreate");
-  std::vector<float> times;
-  constexpr int kWarmup = 5;
-  for (int i = 0; i < 20; ++i) {
-    must(cudaEventRecord(begin, stream), "cudaEventRecord");
-    work(stream);
-    must(cudaEventRecord(end, stream), "cudaEventRecord");
-    must(cudaEventSynchronize(end), "cudaEventSynchronize");
-    float ms = 0;
-    must(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
-    if (i >= kWarmup) {
+  auto time = [&](int calls, int runs) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+    for (int i = 0; i < calls; ++i) {
+      work(stream);
+    }
+    must(cudaStreamEndCapture(stream, &graph), "end of capture");
+    must(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    std::vector<float> times;
+    for (int i = 0; i < runs; ++i) {
+      must(cudaEventRecord(begin, stream), "cudaEventRecord");
+      must(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+      must(cudaEventRecord(end, stream), "cudaEventRecord");
+      must(cudaEventSynchronize(end), "cudaEventSynchronize");
+      float ms = 0;
+      must(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
       times.push_back(ms);
     }
-  }
+    cudaGraphExecDestroy(executable);
+    cudaGraphDestroy(graph);
+    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+    return static_cast<double>(times[times.size() / 2]) / calls;
+  };
+  double about = time(1, 5);
+  double median = time(static_cast<int>(std::clamp(1.0 / about, 1.0, 20.0)), 15);
   cudaEventDestroy(begin);
   cudaEventDestroy(end);
   cudaStreamDestroy(stream);
-  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-  return times[times.size() / 2];
+  return median;
 }
 
-// `only`: a part of a problem's name; `ways`: initials of the ways to time.
-void run_timing(const std::string& only, const std::string& ways) {
-  std::vector<Problem> problems = {
+std::vector<Problem> timed_problems() {
+  return {
       {"qwen2.5-7b 4x2048", 28, 4, 128, {2048, 2048, 2048, 2048}},
       {"qwen2.5-7b 1x8192", 28, 4, 128, {8192}},
       {"qwen2.5-7b 1x2048", 28, 4, 128, {2048}},
@@ -342,7 +356,37 @@ void run_timing(const std::string& only, const std::string& ways) {
       {"t5-xl cross 256x512", 32, 32, 64, std::vector<int>(8, 256), std::vector<int>(8, 512), false},
       {"gemma-like d256 2x2048", 16, 8, 256, {2048, 2048}},
   };
-  for (const Problem& problem : problems) {
+}
+
+// A checksum of all gradients after each of some runs at the timed shapes, on poisoned outputs: the same in
+// every run, and between two builds whose arithmetic is the same.
+void print_bits(const std::string& only) {
+  for (const Problem& problem : timed_problems()) {
+    if (std::string(problem.name).find(only) == std::string::npos) {
+      continue;
+    }
+    Setting setting(problem, AttentionNumber::bf16, 0);
+    std::printf("%-24s", problem.name);
+    for (int run = 0; run < 3; ++run) {
+      setting.poison_outputs();
+      must(attention_forward(setting.parameters, nullptr), "forward");
+      must(attention_backward(setting.parameters, nullptr), "backward");
+      must(cudaDeviceSynchronize(), problem.name);
+      uint64_t sum = 14695981039346656037U;
+      for (const DeviceBuffer* buffer : {&setting.dq, &setting.dkv}) {
+        for (unsigned char byte : buffer->read()) {
+          sum = (sum ^ byte) * 1099511628211U;
+        }
+      }
+      std::printf(" %016llx", static_cast<unsigned long long>(sum));
+    }
+    std::printf("\n");
+  }
+}
+
+// `only`: a part of a problem's name; `ways`: initials of the ways to time.
+void run_timing(const std::string& only, const std::string& ways) {
+  for (const Problem& problem : timed_problems()) {
     for (const char* way : {"portable", "consumer", "hopper"}) {
       if (std::string(problem.name).find(only) == std::string::npos ||
           ways.find(way[0]) == std::string::npos) {
@@ -375,6 +419,10 @@ int main(int count, char** arguments) {
   std::string mode = count > 1 ? arguments[1] : "check";
   if (mode == "time") {
     snug::cuda::run_timing(count > 2 ? arguments[2] : "", count > 3 ? arguments[3] : "pch");
+    return 0;
+  }
+  if (mode == "bits") {
+    snug::cuda::print_bits(count > 2 ? arguments[2] : "");
     return 0;
   }
   return snug::cuda::run_checks(mode);
