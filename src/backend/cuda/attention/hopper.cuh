@@ -222,20 +222,23 @@ struct Fetcher {
 };
 
 // Descriptors of operands in tiles laid out by chunk_offset. Bits 0-13: address / 16; 16-29 and 32-45:
-// strides / 16; 62: 128-byte swizzle. Rows come in groups of 8, 1024 bytes apart.
-__device__ inline uint64_t describe(uint32_t address, uint32_t panel_bytes) {
-  return static_cast<uint64_t>((address & 0x3ffffU) >> 4) | static_cast<uint64_t>(panel_bytes >> 4) << 16 |
-         static_cast<uint64_t>(1024 >> 4) << 32 | uint64_t{1} << 62;
+// strides / 16; 62: 128-byte swizzle. Rows come in groups of 8, 1024 bytes apart. In a cluster, addresses
+// have the block's rank above bit 18; as shared memory ends below that, `offset` may be added to the tile's
+// own descriptor: one addition a product.
+__device__ inline uint64_t describe(uint32_t tile, uint32_t offset, uint32_t panel_bytes) {
+  uint32_t low = ((tile & 0x3ffffU) >> 4 | (panel_bytes >> 4) << 16) + (offset >> 4);
+  constexpr uint32_t kHigh = 1024 >> 4 | 1U << 30;
+  return static_cast<uint64_t>(kHigh) << 32 | low;
 }
 // Rows of the operand are rows of the tile, 16 columns from 16 * step deep.
 template <int kRows>
 __device__ inline uint64_t describe_rows(uint32_t tile, int step) {
-  return describe(tile + static_cast<uint32_t>((step >> 2) * (kRows * 128) + (step & 3) * 32), 16);
+  return describe(tile, static_cast<uint32_t>((step >> 2) * (kRows * 128) + (step & 3) * 32), 16);
 }
 // Columns of the operand are columns of the tile, 16 rows from 16 * step deep.
 template <int kRows>
 __device__ inline uint64_t describe_columns(uint32_t tile, int step) {
-  return describe(tile + static_cast<uint32_t>(step * 2048), kRows * 128);
+  return describe(tile, static_cast<uint32_t>(step * 2048), kRows * 128);
 }
 
 __device__ inline void fence_products() {
@@ -359,14 +362,65 @@ __device__ inline void product_with_columns(float (&d)[16][4], const uint32_t (&
 }
 #undef SNUG_PRODUCT_WITH_COLUMNS128
 
+// The first product of a sum, which makes it: its registers are free until then.
+#define SNUG_NEW_SUMS1(d, n) "=f"(d[n][0]), "=f"(d[n][1]), "=f"(d[n][2]), "=f"(d[n][3])
+#define SNUG_NEW_SUMS4(d, n) \
+  SNUG_NEW_SUMS1(d, n), SNUG_NEW_SUMS1(d, n + 1), SNUG_NEW_SUMS1(d, n + 2), SNUG_NEW_SUMS1(d, n + 3)
+#define SNUG_NEW_SUMS8(d, n) SNUG_NEW_SUMS4(d, n), SNUG_NEW_SUMS4(d, n + 4)
+#define SNUG_FIRST_PRODUCT64(type, columns)                                         \
+  asm volatile(                                                                     \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"                                    \
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" SNUG_NAMES32 \
+      "}, %32, %33, p, 1, 1, " columns ";\n}\n"                                     \
+      : SNUG_NEW_SUMS8(d, 0)                                                        \
+      : "l"(a), "l"(b))
+#define SNUG_FIRST_PRODUCT128(type)                                                  \
+  asm volatile(                                                                      \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"                                     \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" SNUG_NAMES64 \
+      "}, %64, %65, p, 1, 1, 0, 0;\n}\n"                                             \
+      : SNUG_NEW_SUMS8(d, 0), SNUG_NEW_SUMS8(d, 8)                                   \
+      : "l"(a), "l"(b))
+template <typename T>
+__device__ inline void first_product_of_rows(float (&d)[8][4], uint64_t a, uint64_t b) {
+  if constexpr (std::is_same_v<T, __half>) {
+    SNUG_FIRST_PRODUCT64("f16", "0, 0");
+  } else {
+    SNUG_FIRST_PRODUCT64("bf16", "0, 0");
+  }
+}
+template <typename T>
+__device__ inline void first_product_of_columns(float (&d)[8][4], uint64_t a, uint64_t b) {
+  if constexpr (std::is_same_v<T, __half>) {
+    SNUG_FIRST_PRODUCT64("f16", "1, 1");
+  } else {
+    SNUG_FIRST_PRODUCT64("bf16", "1, 1");
+  }
+}
+template <typename T>
+__device__ inline void first_product_of_rows(float (&d)[16][4], uint64_t a, uint64_t b) {
+  if constexpr (std::is_same_v<T, __half>) {
+    SNUG_FIRST_PRODUCT128("f16");
+  } else {
+    SNUG_FIRST_PRODUCT128("bf16");
+  }
+}
+#undef SNUG_FIRST_PRODUCT64
+#undef SNUG_FIRST_PRODUCT128
+
 // Starts sums[64, 8 * kBlocks] = left[64, kDepth] right[8 * kBlocks, kDepth]^T. kLeftRows: of the whole left
 // tile.
 template <typename T, int kLeftRows, int kDepth, int kBlocks>
 __device__ inline void start_product_of_rows(float (&sums)[1][kBlocks][4], uint32_t left, uint32_t right) {
 #pragma unroll
   for (int step = 0; step < kDepth / 16; ++step) {
-    product_of_rows<T>(sums[0], describe_rows<kLeftRows>(left, step), describe_rows<8 * kBlocks>(right, step),
-                       step > 0 ? 1 : 0);
+    uint64_t a = describe_rows<kLeftRows>(left, step);
+    uint64_t b = describe_rows<8 * kBlocks>(right, step);
+    if (step == 0) {
+      first_product_of_rows<T>(sums[0], a, b);
+    } else {
+      product_of_rows<T>(sums[0], a, b, 1);
+    }
   }
   commit_products();
 }

@@ -61,8 +61,13 @@ __device__ inline void start_dq(float (&dq)[1][8][4], const GradientBlock<Shape>
 #pragma unroll
   for (int step = 0; step < Shape::kKeys / 16; ++step) {
     uint32_t keys = block.keys_of(step / 4) + panel;
-    product_of_columns<T>(dq[0], describe_columns<Shape::kKeys>(dscores, step),
-                          describe_columns<Shape::kGroupKeys>(keys, step % 4), step > 0 ? 1 : 0);
+    uint64_t left = describe_columns<Shape::kKeys>(dscores, step);
+    uint64_t right = describe_columns<Shape::kGroupKeys>(keys, step % 4);
+    if (step == 0) {
+      first_product_of_columns<T>(dq[0], left, right);
+    } else {
+      product_of_columns<T>(dq[0], left, right, 1);
+    }
   }
   commit_products();
 }
