@@ -11,8 +11,8 @@
 // take turns, the first one first, so that every run gives the same bits: docs/decisions/0020 says why this
 // way.
 //
-// Where there are few tiles, the heads of a group are shared out to the blocks of a cluster, which at the end
-// add up dk and dv through each other's shared memory, in order.
+// Where there are few tiles, the blocks of a cluster take the steps of one in turn, and at the end add up dk
+// and dv through each other's shared memory, in order.
 #include "backend/cuda/attention/bias_gradient.cuh"
 #include "backend/cuda/attention/gradient.cuh"
 #include "backend/cuda/attention/hopper_gradient.cuh"
@@ -139,8 +139,6 @@ template <typename T, class Shape>
 __device__ inline void finish_keys(GradientBlock<Shape>& block, const Sums<1, Shape::kHeadDim / 8>& dk,
                                    const Sums<1, Shape::kHeadDim / 8>& dv) {
   const AttentionArguments& a = block.a;
-  // Again: registers were needed for something else.
-  block.work = *reinterpret_cast<const Work*>(block.shared + Shape::kWorkAt);
   const Work& work = block.work;
   int warp = static_cast<int>(threadIdx.x) / 32 - kGroupThreads / 32;
   int row = warp * 16;
@@ -250,7 +248,7 @@ __device__ inline void make_gradients(GradientBlock<Shape>& block, const float* 
     store_lefts<Shape::kKeys>(mine.dscores, block.memory + Shape::kScoresAt + part * Shape::kKeys * 128, row);
     fence_products();
   };
-  for (int step = 0, head = 0; step < block.steps; ++step) {
+  for (int step = 0, head = block.part; step < block.steps; ++step) {
     constexpr int kLast = Shape::kParts - 1;
     mine.queries = block.q_tile(step);
     int odd = static_cast<int>((block.first_head + head) * a.p.queries + block.work.query_row) & 1;
@@ -303,15 +301,18 @@ __device__ inline void make_gradients(GradientBlock<Shape>& block, const float* 
     wait_products<0>();
     settle(mine.dk);
     block.ring.release(step);
-    if (++head == block.heads) {
-      head = 0;
+    head += block.parts;
+    if (head >= a.group) {
+      head -= a.group;
       mine.place.query_position -= Shape::kQueries;
     }
   }
   if (Shape::kBias && a.p.dbias != nullptr) {
     sync_working();
-    dbias.finish(a, bias_partial(a, block.work.slot, block.first_head), thread);
+    dbias.finish(a, bias_partial(a, block.work.slot, block.first_head + block.part), thread);
   }
+  // Again: registers were needed for something else.
+  block.work = *reinterpret_cast<const Work*>(block.shared + Shape::kWorkAt);
   finish_keys<T>(block, mine.dk, mine.dv);
 }
 
@@ -325,14 +326,14 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
   extern __shared__ __align__(1024) unsigned char shared[];
   GradientBlock<Shape> block{{a}};
   if (!find_gradient_work(block)) {
-    clear_bias_partial(a, block.work.slot, block.first_head);
+    clear_bias_partial(a, block.work.slot, block.first_head + block.part);
     return;
   }
   block.shared = shared;
   block.memory = shared_address(shared);
   block.start();
   auto* bias = reinterpret_cast<float*>(shared + Shape::kBytes);
-  fill_bias_table<T>(a, block.first_head, bias);
+  fill_bias_table<T>(a, block.first_head + block.part, bias);  // one head's, if any
   __syncthreads();
   if (threadIdx.x < kGroupThreads) {
     shrink_registers<Shape::kFetchingRegisters>();
@@ -355,7 +356,7 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
 }
 
 template <typename T, class Shape>
-bool launch(AttentionArguments a, cudaStream_t stream, cudaError_t& status) {
+bool launch(AttentionArguments a, int cluster, cudaStream_t stream, cudaError_t& status) {
   CUtensorMap q_map;
   CUtensorMap dout_map;
   int64_t width = static_cast<int64_t>(a.p.heads) * a.p.head_dim;
@@ -367,7 +368,6 @@ bool launch(AttentionArguments a, cudaStream_t stream, cudaError_t& status) {
     return false;
   }
   int64_t tiles = tile_slots(a.p.keys, a.p.sequences, Shape::kKeys);
-  int cluster = (a.group + a.block_heads - 1) / a.block_heads;
   LaunchShape shape{tiles * a.p.kv_heads * cluster, kHopperThreads,
                     Shape::kBytes + bias_table_bytes(a.p) + WorkingBiasGradient::bytes(a.p), 1, cluster};
   set_gradient_tiles(a, Shape::kKeys, Shape::kQueries);
@@ -386,26 +386,25 @@ bool launch(AttentionArguments a, cudaStream_t stream, cudaError_t& status) {
 
 constexpr int kHopperProcessors = 132;
 
-// How many of a group's heads a block takes. Blocks that take all of them have the least to add up, but there
-// may be too few of them, or the longest may take longer than its share of the processors' time. Counted in
-// steps; a block begins and ends in about two, and in six where a cluster adds up. All counts are doubled.
+// How many blocks share a key tile. One alone has the least to add up, but there may be too few of them, or
+// the longest may take longer than its share of the processors' time. Counted in steps; a block begins and
+// ends in about two, and in six where a cluster adds up. All counts are doubled.
 template <class Shape>
-int choose_heads(const AttentionArguments& a) {
+int choose_cluster(const AttentionArguments& a) {
   if (a.p.bias != nullptr) {
-    return 1;  // a block has room for one table
+    return a.group;  // a block has room for one head's table
   }
   int64_t key_tiles = (a.p.keys + Shape::kKeys - 1) / Shape::kKeys * a.p.kv_heads;
-  int64_t longest = (a.p.queries / a.p.sequences + Shape::kQueries - 1) / Shape::kQueries;
-  int64_t steps = a.p.causal ? longest + 1 : 2 * longest;  // of a key tile and head
-  int best = a.group;
+  int64_t longest = (a.p.queries / a.p.sequences + Shape::kQueries - 1) / Shape::kQueries * a.group;
+  int64_t steps = a.p.causal ? longest + a.group : 2 * longest;  // of a key tile
+  int best = 1;
   int64_t best_time = INT64_MAX;
   for (int blocks = 1; blocks <= std::min(a.group, kLargestCluster); ++blocks) {
-    int heads = (a.group + blocks - 1) / blocks;
     int64_t ends = blocks == 1 ? 4 : 12;
     int64_t time =
-        std::max(key_tiles * blocks * (steps * heads + ends) / kHopperProcessors, 2 * longest * heads + ends);
+        std::max(key_tiles * (steps + blocks * ends) / kHopperProcessors, 2 * longest / blocks + ends);
     if (time < best_time) {
-      best = heads;
+      best = blocks;
       best_time = time;
     }
   }
@@ -421,11 +420,10 @@ bool hopper_backward(AttentionArguments a, cudaStream_t stream, cudaError_t& sta
   return launch_on_hopper(a, [&](auto number, auto head) {
     using T = decltype(number);
     constexpr int kHeadDim = decltype(head)::value;
-    a.block_heads = choose_heads<HopperGradientShape<kHeadDim, false>>(a);
-    int blocks = a.p.kv_heads * ((a.group + a.block_heads - 1) / a.block_heads);
-    a.batch_sequences = std::max(1, kHopperProcessors / 4 / blocks);
-    return a.p.bias != nullptr ? launch<T, HopperGradientShape<kHeadDim, true>>(a, stream, status)
-                               : launch<T, HopperGradientShape<kHeadDim, false>>(a, stream, status);
+    int cluster = choose_cluster<HopperGradientShape<kHeadDim, false>>(a);
+    a.batch_sequences = std::max(1, kHopperProcessors / 4 / (a.p.kv_heads * cluster));
+    return a.p.bias != nullptr ? launch<T, HopperGradientShape<kHeadDim, true>>(a, cluster, stream, status)
+                               : launch<T, HopperGradientShape<kHeadDim, false>>(a, cluster, stream, status);
   });
 }
 

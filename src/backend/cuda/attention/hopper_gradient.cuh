@@ -90,9 +90,7 @@ struct GradientBlock : GradientWalk<Shape> {
 // False: there is no such tile.
 template <class Shape>
 __device__ inline bool find_gradient_work(GradientBlock<Shape>& block) {
-  int first = cluster_rank() * block.a.block_heads;
-  return block.find(static_cast<int>(blockIdx.x) / cluster_size(), first,
-                    min(block.a.block_heads, block.a.group - first));
+  return block.find(static_cast<int>(blockIdx.x) / cluster_size(), cluster_rank(), cluster_size());
 }
 
 // Queries, output gradients and rows of a step to shared memory. The rows begin at an even one, as the copy

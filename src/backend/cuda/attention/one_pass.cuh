@@ -14,34 +14,37 @@ struct QuerySums {
   int mine = 0;             // this key tile's number among them; the first one writes
 };
 
-// The last tile of all heads, then the one before. So all key tiles of a sequence come to the same queries at
-// the same time after their start, however many queries they have.
+// The last tile of all heads of the group, then the one before. So all key tiles of a sequence come to the
+// same queries at the same time after their start, however many queries they have. Blocks that share a key
+// tile take these steps in turn.
 template <class Shape>
 struct GradientWalk {
   const AttentionArguments& a;
   Work work;
   int sequence = 0;
   int key_tile = 0;
-  int first_head = 0;
-  int heads = 0;
-  int first_tile = 0;
+  int first_head = 0;  // of the group
   int last_tile = 0;
+  int part = 0;  // of `parts` blocks
+  int parts = 1;
   int steps = 0;
-  uint32_t inverse = 0;  // of heads, by 2^31
+  uint32_t inverse = 0;  // of the group's heads, by 2^31
 
   __device__ int tile(int step) const { return last_tile - rounds(step); }
-  __device__ int head(int step) const { return first_head + step - rounds(step) * heads; }
-  // step / heads, which is exact below 2^31 / heads.
-  __device__ int rounds(int step) const { return static_cast<int>(__umulhi(2 * step, inverse)); }
+  __device__ int head(int step) const { return first_head + number(step) - rounds(step) * a.group; }
+  // Among the steps of all parts.
+  __device__ int number(int step) const { return step * parts + part; }
+  // number / heads, which is exact below 2^31 / heads.
+  __device__ int rounds(int step) const { return static_cast<int>(__umulhi(2 * number(step), inverse)); }
 
-  // The item-th tile in the order of work, and `count` of its group's query heads from `first` on. False:
-  // there is no such tile.
-  __device__ bool find(int item, int first, int count) {
+  // The item-th tile in the order of work, and a part of its steps. False: there is no such tile.
+  __device__ bool find(int item, int of_part = 0, int of_parts = 1) {
     work.head = item % a.p.kv_heads;
     work.slot = item / a.p.kv_heads;
-    first_head = work.head * a.group + first;
-    heads = count;
-    inverse = ((1U << 31) + heads - 1) / heads;
+    first_head = work.head * a.group;
+    part = of_part;
+    parts = of_parts;
+    inverse = ((1U << 31) + a.group - 1) / a.group;
     int2 place = a.key_tiles[work.slot];
     if (place.x < 0) {
       return false;
@@ -56,23 +59,28 @@ struct GradientWalk {
     work.first = key_tile * Shape::kKeys;
     Range queries = queries_of_keys(a, work, Shape::kKeys);
     if (queries.first < queries.last) {
-      first_tile = queries.first / Shape::kQueries;
       last_tile = (queries.last - 1) / Shape::kQueries;
-      steps = (last_tile + 1 - first_tile) * heads;
+      int all = (last_tile + 1 - queries.first / Shape::kQueries) * a.group;
+      steps = (all + parts - 1 - part) / parts;
     }
     return true;
+  }
+
+  // The sums of a head's queries from `first` on.
+  __device__ float* sums_from(int of_head, int first) const {
+    int64_t slot = static_cast<int64_t>(of_head) * a.sum_slots + work.query_row / kGradientSumRows +
+                   sequence + first / kGradientSumRows;
+    return a.dq_sums + slot * (kGradientSumRows * Shape::kHeadDim);
   }
 
   __device__ QuerySums sums_of(int step) const {
     int first = tile(step) * Shape::kQueries;
     int rows = min(Shape::kQueries, work.queries - first);
-    int64_t slot = static_cast<int64_t>(head(step)) * a.sum_slots + work.query_row / kGradientSumRows +
-                   sequence + first / kGradientSumRows;
     int64_t turn = static_cast<int64_t>(head(step)) * a.query_tiles + work.query_row / Shape::kQueries +
                    sequence + tile(step);
     int first_key_tile = max(0, first + work.shift + a.lowest) / Shape::kKeys;
-    return {a.dq_sums + slot * (kGradientSumRows * Shape::kHeadDim),
-            (rows + kGradientSumRows - 1) / kGradientSumRows, a.turns + turn, key_tile - first_key_tile};
+    return {sums_from(head(step), first), (rows + kGradientSumRows - 1) / kGradientSumRows, a.turns + turn,
+            key_tile - first_key_tile};
   }
 };
 

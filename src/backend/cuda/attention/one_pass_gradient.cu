@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     one_pass_kernel(const __grid_constant__ AttentionArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   GradientWalk<Shape> walk{a};
-  if (!walk.find(static_cast<int>(blockIdx.x), 0, a.group)) {
+  if (!walk.find(static_cast<int>(blockIdx.x))) {
     return;
   }
   int warp = static_cast<int>(threadIdx.x) / 32;

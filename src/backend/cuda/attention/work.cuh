@@ -39,7 +39,6 @@ struct AttentionArguments {
   int sum_slots = 0;         // of kGradientSumRows queries
   bool pairs_apart = false;  // a slot is [column / 8, 2, lane], else [column / 8, lane, 2]
   int batch_sequences = 1;   // whose tiles are worked on together
-  int block_heads = 1;       // query heads that one block of a cluster takes
 
   uint32_t keep_limit = 0;  // a weight is kept if its random word is at least this
   float kept_scale = 1;
