@@ -135,6 +135,66 @@ __device__ inline void add_cluster(const GradientBlock<Shape>& block, int warp) 
   }
 }
 
+// Some slots of dq whose sums are complete, for a warp to round: so many that their bytes are on the way
+// together.
+template <typename T, class Shape>
+struct FinishedSlots {
+  static constexpr int kSlots = 4;
+  float2 sums[kSlots][Shape::kHeadDim / 8];
+  T* rows[kSlots];
+
+  __device__ void load(const GradientBlock<Shape>& block, int i, int step, int slot) {
+    const AttentionArguments& a = block.a;
+    int lane = static_cast<int>(threadIdx.x & 31);
+    int first = block.tile(step) * Shape::kQueries + slot * kGradientSumRows;
+    int query = first + lane / 4;
+    rows[i] = query < block.work.queries
+                  ? static_cast<T*>(a.p.dq) + (block.work.query_row + query) * a.p.dq_stride +
+                        static_cast<int64_t>(block.head(step)) * a.p.head_dim
+                  : nullptr;
+    if (first < block.work.queries) {
+      auto* from = reinterpret_cast<const float2*>(block.sums_from(block.head(step), first)) + lane;
+#pragma unroll
+      for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
+        sums[i][n] = __ldcg(from + n * 32);  // the copy engine's, from the L2 cache
+      }
+    }
+  }
+};
+
+// The query tiles that no later key tile adds to, the last of the walk: dq = scale * sums, rounded. All of
+// the block's parts of dq have been added.
+template <typename T, class Shape>
+__device__ inline void round_dq(const GradientBlock<Shape>& block, int warp) {
+  const AttentionArguments& a = block.a;
+  const Work& work = block.work;
+  using Slots = FinishedSlots<T, Shape>;
+  constexpr int kWarps = kWorkingGroups * kGroupThreads / 32;
+  constexpr int kTileSlots = Shape::kQueries / kGradientSumRows;
+  // Queries from here on see the next tile's keys, or are in a tile with some that do.
+  int end = work.first + Shape::kKeys - work.shift;
+  int end_tile = end < work.queries ? max(0, end) / Shape::kQueries : block.last_tile + 1;
+  int first_number = (block.last_tile + 1 - end_tile) * a.group;
+  int first_step = max(0, first_number - block.part + block.parts - 1) / block.parts;
+  int items = (block.steps - first_step) * kTileSlots;
+  for (int first_item = warp; first_item < items; first_item += Slots::kSlots * kWarps) {
+    Slots finished;
+#pragma unroll
+    for (int i = 0; i < Slots::kSlots; ++i) {
+      int item = first_item + i * kWarps;
+      if (item < items) {
+        finished.load(block, i, first_step + item / kTileSlots, item % kTileSlots);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < Slots::kSlots; ++i) {
+      if (first_item + i * kWarps < items) {
+        store_query_slot<T>(a, finished.sums[i], finished.rows[i], a.p.scale);
+      }
+    }
+  }
+}
+
 template <typename T, class Shape>
 __device__ inline void finish_keys(GradientBlock<Shape>& block, const Sums<1, Shape::kHeadDim / 8>& dk,
                                    const Sums<1, Shape::kHeadDim / 8>& dv) {
@@ -311,9 +371,15 @@ __device__ inline void make_gradients(GradientBlock<Shape>& block, const float* 
     sync_working();
     dbias.finish(a, bias_partial(a, block.work.slot, block.first_head + block.part), thread);
   }
-  // Again: registers were needed for something else.
-  block.work = *reinterpret_cast<const Work*>(block.shared + Shape::kWorkAt);
+  block.recall();
+  bool clustered = cluster_size() > 1;
   finish_keys<T>(block, mine.dk, mine.dv);
+  if (a.rounds_dq) {
+    if (!clustered) {
+      sync_block();  // all parts of dq have been added
+    }
+    round_dq<T>(block, thread / 32);
+  }
 }
 
 #endif  // SNUG_HOPPER
@@ -324,6 +390,7 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
                                                           const __grid_constant__ CUtensorMap dout_map) {
 #ifdef SNUG_HOPPER
   extern __shared__ __align__(1024) unsigned char shared[];
+  wait_for_kernel_before();
   GradientBlock<Shape> block{{a}};
   if (!find_gradient_work(block)) {
     clear_bias_partial(a, block.work.slot, block.first_head + block.part);
@@ -347,6 +414,8 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
       sync_block();
       sync_cluster();
       sync_cluster();
+    } else if (a.rounds_dq) {
+      sync_block();
     }
   } else {
     grow_registers<Shape::kWorkingRegisters>();
@@ -368,9 +437,16 @@ bool launch(AttentionArguments a, int cluster, cudaStream_t stream, cudaError_t&
     return false;
   }
   int64_t tiles = tile_slots(a.p.keys, a.p.sequences, Shape::kKeys);
-  LaunchShape shape{tiles * a.p.kv_heads * cluster, kHopperThreads,
-                    Shape::kBytes + bias_table_bytes(a.p) + WorkingBiasGradient::bytes(a.p), 1, cluster};
+  LaunchShape shape{tiles * a.p.kv_heads * cluster,
+                    kHopperThreads,
+                    Shape::kBytes + bias_table_bytes(a.p) + WorkingBiasGradient::bytes(a.p),
+                    1,
+                    cluster,
+                    true};
   set_gradient_tiles(a, Shape::kKeys, Shape::kQueries);
+  // In causal attention every key tile finishes about as many queries as it has keys; else the last would
+  // finish all. For many short sequences a kernel that only rounds is faster.
+  a.rounds_dq = a.p.causal && a.p.dq != nullptr && a.p.queries >= 4 * Shape::kQueries * a.p.sequences;
   status = make_rows(a, stream);
   if (status == cudaSuccess) {
     status = launch_attention(hopper_gradient_kernel<T, Shape>, a, shape, stream, q_map, dout_map);
@@ -378,7 +454,7 @@ bool launch(AttentionArguments a, int cluster, cudaStream_t stream, cudaError_t&
   if (status == cudaSuccess && a.p.dbias != nullptr) {
     status = reduce_bias_gradient(a, tiles, stream);
   }
-  if (status == cudaSuccess && a.p.dq != nullptr) {
+  if (status == cudaSuccess && a.p.dq != nullptr && !a.rounds_dq) {
     status = round_query_gradient(a, stream);
   }
   return true;

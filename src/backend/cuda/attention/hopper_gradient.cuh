@@ -11,6 +11,13 @@ namespace snug::cuda {
 inline constexpr int kFetchingThreads = 32;
 inline constexpr int kWriters = 2;  // warps after the fetching one
 
+// What the end of a block needs to know of its work.
+struct FinishedWork {
+  Work work;
+  int sequence = 0;
+  int last_tile = 0;
+};
+
 template <int kHeadDimension, bool kHasBias>
 struct HopperGradientShape : RegisterSplit<24, 240> {
   static constexpr int kHeadDim = kHeadDimension;  // padded
@@ -39,7 +46,7 @@ struct HopperGradientShape : RegisterSplit<24, 240> {
   static constexpr int kRowsBytes = (kQueries + 2) * 8;
   static constexpr int kBarriersAt = kRowsAt + kStages * kRowsBytes;
   static constexpr int kWorkAt = kBarriersAt + kStages * 16 + kWriters * 16 + 16;
-  static constexpr int kBytes = (kWorkAt + static_cast<int>(sizeof(Work)) + 127) / 128 * 128;
+  static constexpr int kBytes = (kWorkAt + static_cast<int>(sizeof(FinishedWork)) + 127) / 128 * 128;
   // What a cluster adds up: dk and dv of the tile in fp32, over everything else. The pitch avoids bank
   // conflicts.
   static constexpr int kPitch = kHeadDim + 8;
@@ -82,8 +89,16 @@ struct GradientBlock : GradientWalk<Shape> {
         start_barrier(sums_read(i), 1);
       }
       fence_copy_engine();
-      *reinterpret_cast<Work*>(shared + Shape::kWorkAt) = this->work;
+      *reinterpret_cast<FinishedWork*>(shared + Shape::kWorkAt) = {this->work, this->sequence,
+                                                                   this->last_tile};
     }
+  }
+  // What was found of the work, again: registers were needed for something else.
+  __device__ void recall() {
+    auto saved = *reinterpret_cast<const FinishedWork*>(shared + Shape::kWorkAt);
+    this->work = saved.work;
+    this->sequence = saved.sequence;
+    this->last_tile = saved.last_tile;
   }
 };
 

@@ -62,6 +62,9 @@ struct LaunchShape {
   int shared_bytes = 0;
   int parts = 1;    // the grid's second dimension
   int cluster = 1;  // blocks in a row that can read each other's shared memory (Hopper)
+  // It may start while the kernel before it ends (Hopper): it calls wait_for_kernel_before, that one
+  // let_next_kernel_start.
+  bool starts_early = false;
 };
 
 template <typename Kernel, typename... More>
@@ -77,13 +80,20 @@ cudaError_t launch_attention(Kernel kernel, const AttentionArguments& a, const L
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
   config.stream = stream;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(shape.cluster);
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
-  config.attrs = &cluster;
-  config.numAttrs = shape.cluster > 1 ? 1 : 0;
+  cudaLaunchAttribute attributes[2] = {};
+  config.attrs = attributes;
+  if (shape.cluster > 1) {
+    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = 1;
+  }
+  if (shape.starts_early) {
+    cudaLaunchAttribute& early = attributes[config.numAttrs++];
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+  }
   return cudaLaunchKernelEx(&config, kernel, a, more...);
 }
 

@@ -13,7 +13,8 @@ unsigned blocks_of(int64_t threads) {
 }
 
 // rows[head, t] = (lse * log2(e), sum(o * do)), 8 threads a row and head. A query without keys gets +inf, so
-// that its weights become zero.
+// that its weights become zero; where the gradient's kernel rounds dq, it might come by none of its queries,
+// so its dq is written here.
 template <typename T>
 __device__ inline void make_row(const AttentionArguments& a, int64_t thread) {
   int64_t item = thread / 8;
@@ -25,12 +26,21 @@ __device__ inline void make_row(const AttentionArguments& a, int64_t thread) {
     const T* dout = static_cast<const T*>(a.p.dout) + item * a.p.head_dim;
     if (sizeof(T) == 2 && reinterpret_cast<uintptr_t>(o) % 16 == 0 &&
         reinterpret_cast<uintptr_t>(dout) % 16 == 0 && a.p.head_dim % 8 == 0) {
-      for (int i = part * 8; i < a.p.head_dim; i += 64) {
-        uint4 left = *reinterpret_cast<const uint4*>(o + i);
-        uint4 right = *reinterpret_cast<const uint4*>(dout + i);
-        for (int e = 0; e < 8; ++e) {
-          sum = fmaf(as_float(reinterpret_cast<const T*>(&left)[e]),
-                     as_float(reinterpret_cast<const T*>(&right)[e]), sum);
+      // Both halves of a head of 128 are asked for before either is used.
+      for (int i = part * 8; i < a.p.head_dim; i += 128) {
+        uint4 left[2] = {};
+        uint4 right[2] = {};
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (i + 64 * half < a.p.head_dim) {
+            left[half] = *reinterpret_cast<const uint4*>(o + i + 64 * half);
+            right[half] = *reinterpret_cast<const uint4*>(dout + i + 64 * half);
+          }
+        }
+#pragma unroll
+        for (int e = 0; e < 16; ++e) {
+          sum = fmaf(as_float(reinterpret_cast<const T*>(&left[e / 8])[e % 8]),
+                     as_float(reinterpret_cast<const T*>(&right[e / 8])[e % 8]), sum);
         }
       }
     } else {
@@ -42,8 +52,17 @@ __device__ inline void make_row(const AttentionArguments& a, int64_t thread) {
   for (int step = 1; step < 8; step *= 2) {
     sum += __shfl_xor_sync(0xffffffffU, sum, step);
   }
-  if (inside && part == 0) {
-    float lse = a.p.lse[item];
+  if (!inside) {
+    return;
+  }
+  float lse = a.p.lse[item];
+  if (a.rounds_dq && lse == -INFINITY) {
+    T* dq = static_cast<T*>(a.p.dq) + item / a.p.heads * a.p.dq_stride + item % a.p.heads * a.p.head_dim;
+    for (int i = part; i < a.p.head_dim; i += 8) {
+      dq[i] = from_float<T>(0);
+    }
+  }
+  if (part == 0) {
     a.rows[item % a.p.heads * a.p.queries + item / a.p.heads] = {lse == -INFINITY ? INFINITY : lse * kLog2E,
                                                                  sum};
   }
@@ -89,6 +108,7 @@ __device__ inline void place_key_tile(const AttentionArguments& a, int slot) {
 // The first `order_blocks` blocks clear the turns and make the order of work, the others make the rows.
 template <typename T>
 __global__ void rows_kernel(const __grid_constant__ AttentionArguments a, int order_blocks, int slots) {
+  let_next_kernel_start();
   int block = static_cast<int>(blockIdx.x);
   int thread = block * kThreads + static_cast<int>(threadIdx.x);
   if (block >= order_blocks) {
@@ -152,15 +172,7 @@ __global__ void round_kernel(const __grid_constant__ AttentionArguments a) {
       sums[n] = __ldcs(reinterpret_cast<const float2*>(from + n * 64) + lane);
     }
   }
-#pragma unroll
-  for (int n = 0; n < kHeadDim / 8; n += 4) {
-    uint32_t words[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      words[i] = pack<T>(sums[n + i].x * factor, sums[n + i].y * factor);
-    }
-    store_words<T>(words, to, 8 * n, a.p.head_dim, are_wide(a.p.dq, a.p.dq_stride));
-  }
+  store_query_slot<T>(a, sums, to, factor);
 }
 
 }  // namespace

@@ -364,6 +364,22 @@ __device__ inline void store_words(uint32_t (&words)[4], T* row, int first_colum
   }
 }
 
+// Sums of a slot of 8 queries as the lanes hold them, times `factor`, to the lane's row of dq (null: none).
+template <typename T, int kBlocks>
+__device__ inline void store_query_slot(const AttentionArguments& a, const float2 (&sums)[kBlocks], T* row,
+                                        float factor) {
+  bool wide = are_wide(a.p.dq, a.p.dq_stride);
+#pragma unroll
+  for (int n = 0; n < kBlocks; n += 4) {
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      words[i] = pack<T>(sums[n + i].x * factor, sums[n + i].y * factor);
+    }
+    store_words<T>(words, row, 8 * n, a.p.head_dim, wide);
+  }
+}
+
 // Writes sums[16, kColumns] * factor per row half to two rows (lane / 4 and 8 further) of a row-major matrix.
 template <typename T, int kColumns>
 __device__ inline void store_rows(const float (&sums)[kColumns / 8][4], void* data, int64_t stride,

@@ -38,11 +38,25 @@ struct AttentionArguments {
   int query_tiles = 0;       // slots
   int sum_slots = 0;         // of kGradientSumRows queries
   bool pairs_apart = false;  // a slot is [column / 8, 2, lane], else [column / 8, lane, 2]
+  bool rounds_dq = false;    // the gradient's kernel writes dq itself
   int batch_sequences = 1;   // whose tiles are worked on together
 
   uint32_t keep_limit = 0;  // a weight is kept if its random word is at least this
   float kept_scale = 1;
 };
+
+// Between two kernels of which the second was launched to start early (LaunchShape): it starts when all
+// blocks of the first have come here or ended, and waits until the first has ended and its writes are there.
+__device__ inline void let_next_kernel_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
+}
 
 // One tile of one sequence and head.
 struct Work {
