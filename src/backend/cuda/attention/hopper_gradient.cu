@@ -16,6 +16,7 @@
 #include "backend/cuda/attention/bias_gradient.cuh"
 #include "backend/cuda/attention/gradient.cuh"
 #include "backend/cuda/attention/hopper_gradient.cuh"
+#include "backend/cuda/attention/hopper_rounding.cuh"
 #include "backend/cuda/attention/kernels.h"
 
 namespace snug::cuda {
@@ -132,66 +133,6 @@ __device__ inline void add_cluster(const GradientBlock<Shape>& block, int warp) 
             static_cast<int64_t>(block.work.head) * a.p.head_dim + 4 * lane;
     reinterpret_cast<uint32_t*>(to)[0] = pack<T>(sum.x * factor, sum.y * factor);
     reinterpret_cast<uint32_t*>(to)[1] = pack<T>(sum.z * factor, sum.w * factor);
-  }
-}
-
-// Some slots of dq whose sums are complete, for a warp to round: so many that their bytes are on the way
-// together.
-template <typename T, class Shape>
-struct FinishedSlots {
-  static constexpr int kSlots = 4;
-  float2 sums[kSlots][Shape::kHeadDim / 8];
-  T* rows[kSlots];
-
-  __device__ void load(const GradientBlock<Shape>& block, int i, int step, int slot) {
-    const AttentionArguments& a = block.a;
-    int lane = static_cast<int>(threadIdx.x & 31);
-    int first = block.tile(step) * Shape::kQueries + slot * kGradientSumRows;
-    int query = first + lane / 4;
-    rows[i] = query < block.work.queries
-                  ? static_cast<T*>(a.p.dq) + (block.work.query_row + query) * a.p.dq_stride +
-                        static_cast<int64_t>(block.head(step)) * a.p.head_dim
-                  : nullptr;
-    if (first < block.work.queries) {
-      auto* from = reinterpret_cast<const float2*>(block.sums_from(block.head(step), first)) + lane;
-#pragma unroll
-      for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
-        sums[i][n] = __ldcg(from + n * 32);  // the copy engine's, from the L2 cache
-      }
-    }
-  }
-};
-
-// The query tiles that no later key tile adds to, the last of the walk: dq = scale * sums, rounded. All of
-// the block's parts of dq have been added.
-template <typename T, class Shape>
-__device__ inline void round_dq(const GradientBlock<Shape>& block, int warp) {
-  const AttentionArguments& a = block.a;
-  const Work& work = block.work;
-  using Slots = FinishedSlots<T, Shape>;
-  constexpr int kWarps = kWorkingGroups * kGroupThreads / 32;
-  constexpr int kTileSlots = Shape::kQueries / kGradientSumRows;
-  // Queries from here on see the next tile's keys, or are in a tile with some that do.
-  int end = work.first + Shape::kKeys - work.shift;
-  int end_tile = end < work.queries ? max(0, end) / Shape::kQueries : block.last_tile + 1;
-  int first_number = (block.last_tile + 1 - end_tile) * a.group;
-  int first_step = max(0, first_number - block.part + block.parts - 1) / block.parts;
-  int items = (block.steps - first_step) * kTileSlots;
-  for (int first_item = warp; first_item < items; first_item += Slots::kSlots * kWarps) {
-    Slots finished;
-#pragma unroll
-    for (int i = 0; i < Slots::kSlots; ++i) {
-      int item = first_item + i * kWarps;
-      if (item < items) {
-        finished.load(block, i, first_step + item / kTileSlots, item % kTileSlots);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < Slots::kSlots; ++i) {
-      if (first_item + i * kWarps < items) {
-        store_query_slot<T>(a, finished.sums[i], finished.rows[i], a.p.scale);
-      }
-    }
   }
 }
 
