@@ -82,7 +82,7 @@ double adapter_rank(const Program& program, const Op& product) {
 }
 
 // As a product and, behind it, a pass over memory: what most cards make of it. `moved` is what the pass reads
-// and writes. An adapter's share is written before.
+// and writes. An adapter's share is a few products more (ops/linear.cc).
 OpCost joined_cost(const Program& program, const Op& op, const Buffer& product, double inner, double moved) {
   Op factors = product_of(op);
   double rank = adapter_rank(program, factors);
@@ -92,7 +92,7 @@ OpCost joined_cost(const Program& program, const Op& op, const Buffer& product, 
           .bytes = bytes + static_cast<double>(program.buffer(factors.inputs[0]).max_bytes() +
                                                program.buffer(factors.inputs[1]).max_bytes()),
           .starts = rank > 0 ? 2 * kProductStarts + 1 : kProductStarts + 1,
-          .apart_bytes = rank > 0 ? moved + bytes : moved};
+          .apart_bytes = moved};
 }
 
 OpCost cost_of_forward(const Program& program, const Op& op) {
