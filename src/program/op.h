@@ -17,34 +17,33 @@ inline constexpr BufferId kNoBuffer = -1;
 // rank; "?" marks what may be absent, "+=" what is added to. Matrices are row-major; a weight W is [outputs,
 // inputs] as in Hugging Face's files.
 enum class OpKind : uint8_t {
-  embedding,                // table[V,D], ids[T] -> y[T,D]
-  embedding_backward,       // ids[T], dy[T,D] -> dtable[V,D] +=
-  rms_norm,                 // x[T,D], w[D] -> y[T,D]
-  rms_norm_backward,        // x[T,D], w[D], dy[T,D] -> dx[T,D] (= or +=)?, dw[D]? +=
-  add_rms_norm,             // a[T,D], b[T,D], w[D] -> sum[T,D], y[T,D] = norm(sum)
-  head_norm,                // x[T,C], wq[hd], wk[hd] -> y[T,C]: rms_norm of each query and key head
-  head_norm_backward,       // x[T,C], wq[hd], wk[hd], dy[T,C] -> dx[T,C], dwq[hd]? +=, dwk[hd]? +=
-  head_norm_rope,           // x[T,C], wq[hd], wk[hd], positions[T], inverse_frequencies[hd/2] -> y[T,C]:
-                            //   rope of head_norm
-  head_norm_rope_backward,  // x[T,C], wq[hd], wk[hd], dy[T,C], positions[T], inverse_frequencies[hd/2]
-                            //   -> dx[T,C], dwq[hd]? +=, dwk[hd]? +=
-  linear,                  // x[T,in], W[out,in], bias[out]?, xa[T,parts*r]?, B[out,r]? -> y[T,out] (= or +=);
-                           //   xa and B: of an adapter, whose share y begins with
-  linear_backward_input,   // dy[T,out], W[out,in], dxa[T,parts*r]?, A[parts*r,in]? -> dx[T,in] (= or +=)
-  linear_backward_weight,  // dy[T,out], x[T,in] -> dW[out,in]? +=, dbias[out]? +=
-  lora_up,                 // xa[T,parts*r], B[sum of parts' rows,r] -> y[T,out] (= or +=)
-  lora_up_backward,        // dy[T,out], xa?, B? -> dxa[T,parts*r]? (= or +=), of B; dB? +=, of xa
-  rope,                    // x[T,C], positions[T], inverse_frequencies[head_dim/2] -> y[T,C]
-  attention,               // q[T,Cq], kv[Tk,Ckv], q_offsets[S+1], kv_offsets[S+1], bias[buckets,H]?,
-                           //   random[3]? -> o[T,H*hd], lse[T,H]
-  attention_backward,      // q, kv, q_offsets, kv_offsets, o, lse, do, bias?, random?
-                           //   -> dq[T,Cq], dkv[Tk,Ckv], dbias[buckets,H]? +=
-  gated_activation,        // x[T,2F] (gate, then up) -> y[T,F] = f(gate) * up
+  embedding,                  // table[V,D], ids[T] -> y[T,D]
+  embedding_backward,         // ids[T], dy[T,D] -> dtable[V,D] +=
+  rms_norm,                   // x[T,D], w[D] -> y[T,D]
+  rms_norm_backward,          // x[T,D], w[D], dy[T,D] -> dx[T,D] (= or +=)?, dw[D]? +=
+  add_rms_norm,               // a[T,D], b[T,D], w[D] -> sum[T,D], y[T,D] = norm(sum)
+  head_norm,                  // x[T,C], wq[hd], wk[hd] -> y[T,C]: rms_norm of each query and key head
+  head_norm_backward,         // x[T,C], wq[hd], wk[hd], dy[T,C] -> dx[T,C], dwq[hd]? +=, dwk[hd]? +=
+  head_norm_rope,             // x[T,C], wq[hd], wk[hd], positions[T], inverse_frequencies[hd/2] -> y[T,C]:
+                              //   rope of head_norm
+  head_norm_rope_backward,    // x[T,C], wq[hd], wk[hd], dy[T,C], positions[T], inverse_frequencies[hd/2]
+                              //   -> dx[T,C], dwq[hd]? +=, dwk[hd]? +=
+  linear,                     // x[T,in], W[out,in], bias[out]?, xa[T,parts*r]?, B[out,r]? -> y[T,out]
+                              //   (= or +=); xa and B: of an adapter, whose share y begins with
+  linear_backward_input,      // dy[T,out], W[out,in], dxa[T,parts*r]?, A[parts*r,in]? -> dx[T,in] (= or +=)
+  linear_backward_weight,     // dy[T,out], x[T,in] -> dW[out,in]? +=, dbias[out]? +=
+  lora_up,                    // xa[T,parts*r], B[sum of parts' rows,r] -> y[T,out] (= or +=)
+  lora_up_backward,           // dy[T,out], xa?, B? -> dxa[T,parts*r]? (= or +=), of B; dB? +=, of xa
+  rope,                       // x[T,C], positions[T], inverse_frequencies[head_dim/2] -> y[T,C]
+  attention,                  // q[T,Cq], kv[Tk,Ckv], q_offsets[S+1], kv_offsets[S+1], bias[buckets,H]?,
+                              //   random[3]? -> o[T,H*hd], lse[T,H]
+  attention_backward,         // q, kv, q_offsets, kv_offsets, o, lse, do, bias?, random?
+                              //   -> dq[T,Cq], dkv[Tk,Ckv], dbias[buckets,H]? +=
+  gated_activation,           // x[T,2F] (gate, then up) -> y[T,F] = f(gate) * up
   gated_activation_backward,  // x[T,2F], dy[T,F] -> dx[T,2F] [, y[T,F]: made again]
   gated_linear,               // the inputs of linear -> xw[T,2F] (= or +=), y[T,F]? = f(gate) * up
-  gated_linear_backward,      // x[T,2F], dgated[T,F]? ~, the inputs of linear_backward_input -> dx[T,2F] [,
-                              // y[T,F]:
-                              //   made again]: gated_activation_backward of (dgated +) dy W
+  gated_linear_backward,      // x[T,2F], dgated[T,F]? ~, the inputs of linear_backward_input -> dx[T,2F]
+                              //   [, y[T,F]: made again]: gated_activation_backward of (dgated +) dy W
   add,                        // a, b -> a + b
   dropout,                    // x[T,C], random[3] = seed, step, first token -> y[T,C] (= or +=)
   loss_head,                  // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, hits[1]? +=

@@ -1,8 +1,8 @@
 // gated_linear_backward on Hopper. The sums of a tile are the activation's gradient; planes are gate, up and
 // what was there of that gradient before, and become the gradients of gate and up, and the activation made
 // again.
+#include "backend/cuda/gated_product.cuh"
 #include "backend/cuda/gated_product.h"
-#include "backend/cuda/hopper_product.cuh"
 #include "program/operands.h"
 
 namespace snug::cuda {
@@ -11,6 +11,7 @@ namespace {
 using In = GatedLinearBackwardInput;
 using Out = GatedLinearBackwardOutput;
 
+constexpr int kPanelFeatures = 64;
 constexpr int kPanelBytes = kTileTokens * 2 * kPanelFeatures;  // of a plane
 // Deep products have time for a round of planes after the other, and wide tiles; others have all planes at
 // once.
@@ -31,6 +32,18 @@ struct GradientShape : RegisterSplit<24, 240> {
 };
 
 #ifdef SNUG_HOPPER
+
+// Of each panel of 64 features one block fetches the first half of a step's depth, the other the second.
+template <class Shape>
+__device__ inline void start_weights(const GatedWalk<Shape>& walk, const CUtensorMap& map, uint32_t to,
+                                     const TilePlace& at, int depth, uint32_t barrier) {
+  constexpr int kHalfDepth = kStepDepth / kPairBlocks;
+#pragma unroll
+  for (int panel = 0; panel < Shape::kColumns / kPanelFeatures; ++panel) {
+    start_panel_for_pair(to + (panel * kStepDepth + walk.rank * kHalfDepth) * 2 * kPanelFeatures, map,
+                         {at.feature + panel * kPanelFeatures, depth + walk.rank * kHalfDepth, 0}, barrier);
+  }
+}
 
 // 16 tokens and 16 features of a panel.
 template <class Shape>
@@ -89,12 +102,12 @@ __device__ inline void finish_round(const Sums& sums, int round, uint32_t planes
 #endif  // SNUG_HOPPER
 
 template <class Shape>
-__global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__ ProductSizes sizes,
-                                                         const __grid_constant__ ProductMaps maps) {
+__global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__ GatedSizes sizes,
+                                                         const __grid_constant__ GatedMaps maps) {
 #ifdef SNUG_HOPPER
   using T = typename Shape::T;
   extern __shared__ __align__(1024) unsigned char shared[];
-  ProductWalk<Shape> walk{sizes, shared_address(shared)};
+  GatedWalk<Shape> walk{sizes, shared_address(shared)};
   walk.start();
   // A part of a plane's panel: the feature and token where it lies, and its offset within the plane.
   auto part_of = [](const TilePlace& at, int round, int part, int panel) {
@@ -107,7 +120,14 @@ __global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__
   if (threadIdx.x < kGroupThreads) {
     shrink_registers<Shape::kFetchingRegisters>();
     if (threadIdx.x == 0) {
-      fetch_operands_by_columns(walk, maps);
+      fetch_operands(
+          walk, maps,
+          [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
+            start_weights(walk, maps.weight, to, at, depth, barrier);
+          },
+          [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
+            start_weights(walk, maps.adapter_weight, to, at, depth, barrier);
+          });
     } else if (threadIdx.x == 32) {
       uint64_t policy = used_once();
       fetch_planes(walk, [&](const TilePlace& at, int round, uint32_t barrier) {
@@ -162,9 +182,20 @@ __global__ void SNUG_HOPPER_BOUNDS gated_gradient_kernel(const __grid_constant__
 #endif
 }
 
+// What a block fetches of the weight, or of an adapter's A.
+bool make_depth_map(CUtensorMap& map, const Tensor& w) {
+  return make_map(map, w,
+                  {.columns = w.columns(),
+                   .rows = w.rows(),
+                   .row_stride = w.columns(),
+                   .slice_stride = w.elements(),
+                   .box_columns = kPanelFeatures,
+                   .box_rows = kStepDepth / kPairBlocks});
+}
+
 template <class Shape>
-bool launch_gradient(const KernelCall& call, ProductSizes sizes, cudaStream_t stream) {
-  ProductMaps maps{};
+bool launch_gradient(const KernelCall& call, GatedSizes sizes, cudaStream_t stream) {
+  GatedMaps maps{};
   PlaneBox box = {Shape::kPartTokens, kPanelFeatures, true};
   bool made = make_row_map(maps.x, call.inputs[In::dy]) && make_depth_map(maps.weight, call.inputs[In::w]) &&
               make_plane_map(maps.wide_in, call.inputs[In::x], 2, box) &&
@@ -175,20 +206,20 @@ bool launch_gradient(const KernelCall& call, ProductSizes sizes, cudaStream_t st
                                             make_depth_map(maps.adapter_weight, call.inputs[In::a])));
   // A few microseconds for a deep tile; where all planes are one round, there is no time to lose.
   sizes.pause_ns = Shape::kRounds > 1 ? sizes.depth / 12 : 0;
-  return made && launch_product<Shape>(gated_gradient_kernel<Shape>, sizes, maps, stream);
+  return made && launch_gated<Shape>(gated_gradient_kernel<Shape>, sizes, maps, stream);
 }
 
 }  // namespace
 
 bool hopper_gated_gradient(const KernelCall& call, cudaStream_t stream) {
   const Tensor& w = call.inputs[In::w];
-  ProductSizes sizes{.tokens = static_cast<int>(call.inputs[In::dy].rows()),
-                     .features = static_cast<int>(w.columns()),
-                     .depth = static_cast<int>(w.rows()),
-                     .writes_gated = call.has_output(Out::gated)};
+  GatedSizes sizes{.tokens = static_cast<int>(call.inputs[In::dy].rows()),
+                   .features = static_cast<int>(w.columns()),
+                   .depth = static_cast<int>(w.rows()),
+                   .writes_gated = call.has_output(Out::gated)};
   bool is_deep = w.rows() >= kDeep;
   bool fits =
-      fits_product({call.inputs[In::x], w, call.inputs[In::dy]}) &&
+      fits_gated({call.inputs[In::x], w, call.inputs[In::dy]}) &&
       attributes_of<GatedLinearAttributes>(call.op).product.scale == 1.0F &&
       is_worth_it(sizes, is_deep ? 192 : 128) &&
       (!call.has_input(In::ddown) || add_adapter_steps(call.inputs[In::ddown], call.inputs[In::a], sizes));

@@ -3,7 +3,7 @@
 // product is added to what is there, gate and up are fetched first.
 #include "backend/cuda/gated_product.h"
 
-#include "backend/cuda/hopper_product.cuh"
+#include "backend/cuda/gated_product.cuh"
 #include "program/operands.h"
 
 namespace snug::cuda {
@@ -81,12 +81,12 @@ __device__ inline void finish_round(const float (&sums)[Shape::kColumns / 8][4],
 #endif  // SNUG_HOPPER
 
 template <class Shape>
-__global__ void SNUG_HOPPER_BOUNDS gated_product_kernel(const __grid_constant__ ProductSizes sizes,
-                                                        const __grid_constant__ ProductMaps maps) {
+__global__ void SNUG_HOPPER_BOUNDS gated_product_kernel(const __grid_constant__ GatedSizes sizes,
+                                                        const __grid_constant__ GatedMaps maps) {
 #ifdef SNUG_HOPPER
   using T = typename Shape::T;
   extern __shared__ __align__(1024) unsigned char shared[];
-  ProductWalk<Shape> walk{sizes, shared_address(shared)};
+  GatedWalk<Shape> walk{sizes, shared_address(shared)};
   walk.start();
   if (threadIdx.x < kGroupThreads) {
     shrink_registers<Shape::kFetchingRegisters>();
@@ -167,10 +167,10 @@ bool make_halves_map(CUtensorMap& map, const Tensor& w) {
 }
 
 template <class Shape>
-bool launch_forward(const KernelCall& call, ProductSizes sizes, cudaStream_t stream) {
+bool launch_forward(const KernelCall& call, GatedSizes sizes, cudaStream_t stream) {
   using In = LinearInput;
   const Tensor& wide = call.outputs[0];
-  ProductMaps maps{};
+  GatedMaps maps{};
   PlaneBox box = {Shape::kPartTokens, Shape::kFeatures, false};
   bool made = make_row_map(maps.x, call.inputs[In::x]) &&
               make_halves_map<Shape>(maps.weight, call.inputs[In::w]) &&
@@ -181,11 +181,11 @@ bool launch_forward(const KernelCall& call, ProductSizes sizes, cudaStream_t str
                                             make_halves_map<Shape>(maps.adapter_weight, call.inputs[In::b])));
   // A third of the time that the other group's products take, for all parts of a tile.
   sizes.pause_ns = sizes.depth * 2 / 5;
-  return made && launch_product<Shape>(gated_product_kernel<Shape>, sizes, maps, stream);
+  return made && launch_gated<Shape>(gated_product_kernel<Shape>, sizes, maps, stream);
 }
 
 // One part of all columns, or one for the gate and one for up.
-bool add_parts(const LoraAttributes& adapter, ProductSizes& sizes) {
+bool add_parts(const LoraAttributes& adapter, GatedSizes& sizes) {
   int64_t rows = adapter.parts.front().rows;
   bool halves = adapter.parts.size() == 2 && adapter.parts[0] == LoraPart{0, 0, rows} &&
                 adapter.parts[1] == LoraPart{rows, rows, rows};
@@ -199,18 +199,19 @@ bool add_parts(const LoraAttributes& adapter, ProductSizes& sizes) {
 bool hopper_gated_product(const KernelCall& call, cudaStream_t stream) {
   using In = LinearInput;
   const Tensor& wide = call.outputs[0];
-  ProductSizes sizes{.tokens = static_cast<int>(wide.rows()),
-                     .features = static_cast<int>(wide.columns() / 2),
-                     .depth = static_cast<int>(call.inputs[In::x].columns()),
-                     .writes_gated = call.has_output(1)};
+  GatedSizes sizes{.tokens = static_cast<int>(wide.rows()),
+                   .features = static_cast<int>(wide.columns() / 2),
+                   .depth = static_cast<int>(call.inputs[In::x].columns()),
+                   .writes_gated = call.has_output(1)};
   const LinearAttributes& attributes = attributes_of<GatedLinearAttributes>(call.op).product;
   // Halves of the wide rows, whose vectors are whole only if those of the halves are.
   bool fits =
-      fits_product({call.inputs[In::x], call.inputs[In::w], wide}) &&
+      fits_gated({call.inputs[In::x], call.inputs[In::w], wide}) &&
       wide.columns() % (2 * kVector<__half>) == 0 && attributes.scale == 1.0F &&
       (!call.has_input(In::down) || (add_adapter_steps(call.inputs[In::down], call.inputs[In::b], sizes) &&
                                      add_parts(attributes.adapter, sizes)));
-  int features = filled_share(sizes, 96) >= filled_share(sizes, 88) ? 96 : 88;
+  // Tiles of 88 leave room for one more step of operands.
+  int features = filled_share(sizes, 96) > 1.02 * filled_share(sizes, 88) ? 96 : 88;
   return fits && is_worth_it(sizes, features) && launch_for_gate(call, [&](auto number, auto function) {
            using T = decltype(number);
            using Function = decltype(function);

@@ -83,7 +83,6 @@ __global__ void head_norm_kernel(Heads heads, Turns turns, Forward<T, W> buffers
       x = piece.read(buffers.x + piece.begin, i);
       squares = add_squares(add_squares(squares, x.low), x.high);
     });
-    x.forget_numbers();
     float scale = rsqrtf(piece.sum(squares) / static_cast<float>(heads.head_dim) + heads.epsilon);
     piece.each([&](int i) {
       if (!heads.fits) {
@@ -163,7 +162,6 @@ __global__ void head_norm_backward_kernel(Heads heads, Turns turns, Backward<T, 
       w = piece.read(weight, i);
       if constexpr (kTurned) {
         dy.turn(table.of<N>(piece.token, i));
-        dy.forget_numbers();
       }
     };
     float squares = 0;
@@ -173,9 +171,6 @@ __global__ void head_norm_backward_kernel(Heads heads, Turns turns, Backward<T, 
       squares = add_squares(add_squares(squares, x.low), x.high);
       dot = add_dots(add_dots(dot, x.low, dy.low, w.low), x.high, dy.high, w.high);
     });
-    x.forget_numbers();
-    dy.forget_numbers();
-    w.forget_numbers();
     float width = static_cast<float>(heads.head_dim);
     float scale = rsqrtf(piece.sum(squares) / width + heads.epsilon);
     Pull pull{scale, piece.sum(dot) * scale * scale / width};

@@ -31,11 +31,6 @@ struct Halves {
   Vector<T, N> low;
   Vector<T, N> high;
 
-  __device__ void forget_numbers() {
-    cuda::forget_numbers(low);
-    cuda::forget_numbers(high);
-  }
-
   // As it would be written and read again.
   __device__ void turn(const TurnVector<N>& turns) {
 #pragma unroll

@@ -1,7 +1,6 @@
-// linear and its gradients: one product each, or one a slice of a weight of codes. What begins with an
-// adapter's share is one kernel on Hopper, where that pays, and two elsewhere.
+// linear and its gradients: one product each, or one a slice of a weight of codes; before it an adapter's
+// share, if there is one.
 #include "backend/adapted_calls.h"
-#include "backend/cuda/adapted_product.h"
 #include "backend/cuda/bias_gradient.h"
 #include "backend/cuda/blas.h"
 #include "backend/cuda/coded_product.h"
@@ -27,11 +26,9 @@ void run_product(const Queue& queue, const KernelCall& call, Gemm product) {
 // y [T,out] = or += scale * x [T,in] W^T [in,out] + bias [out].
 void linear(const Queue& queue, const KernelCall& call) {
   if (has_adapter(call.op)) {
-    if (!hopper_adapted_product(call, queue.stream)) {
-      run_adapted_apart(
-          call, [&](const KernelCall& share) { lora_up(queue, share); },
-          [&](const KernelCall& product) { linear(queue, product); });
-    }
+    run_adapted_apart(
+        call, [&](const KernelCall& share) { lora_up(queue, share); },
+        [&](const KernelCall& product) { linear(queue, product); });
     return;
   }
   Gemm product;
@@ -48,9 +45,7 @@ void linear(const Queue& queue, const KernelCall& call) {
 void linear_backward_input(const Queue& queue, const KernelCall& call) {
   if (has_adapter(call.op)) {
     auto run = [&](const KernelCall& product) { linear_backward_input(queue, product); };
-    if (!hopper_adapted_product(call, queue.stream)) {
-      run_adapted_apart(call, run, run);
-    }
+    run_adapted_apart(call, run, run);
     return;
   }
   Gemm product;

@@ -52,19 +52,6 @@ __device__ inline void store(T* destination, const Vector<T, N>& values) {
   *reinterpret_cast<Vector<T, N>*>(destination) = values;
 }
 
-// From here on the vector's numbers are made of its words again, and not kept from before: of 16-bit numbers
-// a register has two, where the compiler would give each one of its own.
-template <typename T, int N>
-__device__ inline void forget_numbers(Vector<T, N>& values) {
-  if constexpr (sizeof(T) == 2 && N % 2 == 0) {
-    auto* words = reinterpret_cast<uint32_t*>(values.at);
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      asm volatile("" : "+r"(words[i]));
-    }
-  }
-}
-
 // destination (= or +=) values; the sum is made in fp32 and rounded once.
 template <int N, typename T>
 __device__ inline void write(T* destination, const float (&values)[N], bool accumulate) {

@@ -1,10 +1,9 @@
-// Products of our own on Hopper, which begin with an adapter's share or end in a gated activation: what they
-// have in common.
+// What products with a gated activation behind them share on Hopper; they may begin with an adapter's share.
 //
 // Pairs of blocks take tiles of 2 x 128 tokens in turn; each block fetches its own tokens, and one half of
 // the weight's tile for both. In a block one warp fetches operands, in steps of 64 numbers deep, and another
 // what the activation needs beside the product (planes). Two warpgroups work, each on a tile of its own:
-// while one multiplies, the other makes results of its sums in the planes, and has the copy engine write
+// while one multiplies, the other makes activations of its sums in the planes, and has the copy engine write
 // them. Blocks get there at about the same time, and what they write would hold up the operands that they
 // fetch; so it is written in parts, with pauses.
 //
@@ -27,7 +26,6 @@ inline constexpr int kPairBlocks = 2;
 inline constexpr int kTileTokens = 128;  // of a block
 inline constexpr int kStepDepth = 64;    // numbers: 128 bytes, a swizzled row
 inline constexpr int kPlanes = 3;
-inline constexpr int kPanelFeatures = 64;  // 128 bytes of a result's row
 // The parts that each round of planes is written in.
 inline constexpr int kWritingParts = 4;
 // With few tokens a block has few tiles; where the last ones leave many blocks idle, the library, which can
@@ -37,9 +35,8 @@ inline constexpr int kManyTokens = 4096;
 inline constexpr double kLeastShareOfFew = 0.95;
 // No shape has fewer stages: an adapter's steps are all under way before the first of them is used again.
 inline constexpr int kMostAdapterSteps = 4;
-inline constexpr int kMostParts = 4;
 
-struct ProductSizes {
+struct GatedSizes {
   int tokens = 0;
   int features = 0;  // of the activation
   int depth = 0;     // of the product
@@ -50,15 +47,14 @@ struct ProductSizes {
   int adapter_depth = 0;
   int adapter_steps = 0;
   float scale = 1;
-  int part_depth = 0;                // columns of one part
-  int part_begins[kMostParts] = {};  // their first features, but for the first part's
+  int part_depth = 0;  // columns of the gate's part, where gate and up have parts of their own
   int pause_ns = 0;
   bool writes_gated = false;  // the activation is wanted; of a gradient: once more
 };
 
 // x [tokens, depth] in boxes of a block's tokens, the weight in what a block fetches of it, and [tokens, 2 or
 // 1, features] read and written in parts of a plane.
-struct ProductMaps {
+struct GatedMaps {
   CUtensorMap x;
   CUtensorMap weight;
   CUtensorMap adapter_x;  // the down product, or its gradient
@@ -131,7 +127,7 @@ inline bool make_plane_map(CUtensorMap& map, const Tensor& tensor, int64_t halve
 // Where a shape's tiles, planes and barriers lie in shared memory. `Shape` has kStages, kColumns (of the
 // product's tile), kPlaneBytes, kRounds (of planes for a tile) and kFeatures (of a tile).
 template <class Shape>
-struct ProductMemory {
+struct GatedMemory {
   static constexpr int kRowBytes = kTileTokens * 2 * kStepDepth;
   static constexpr int kStageBytes = kRowBytes + Shape::kColumns * 2 * kStepDepth;
   static constexpr int kPlanesAt = Shape::kStages * kStageBytes;
@@ -149,9 +145,9 @@ struct TilePlace {
 
 // The tiles of a block, one after the other, and the steps of all of them.
 template <class Shape>
-struct ProductWalk {
-  using Memory = ProductMemory<Shape>;
-  const ProductSizes& sizes;
+struct GatedWalk {
+  using Memory = GatedMemory<Shape>;
+  const GatedSizes& sizes;
   uint32_t memory;
   int rank = cluster_rank();
   int first = static_cast<int>(blockIdx.x) / kPairBlocks;
@@ -266,7 +262,7 @@ __device__ inline float2 unpack(uint32_t pair) {
 // One thread. start_weights(step's memory, tile's place, depth, barrier) fetches the block's half of the
 // weight's tile, start_share_weights of the adapter's.
 template <class Shape, typename StartWeights, typename StartShareWeights>
-__device__ inline void fetch_operands(const ProductWalk<Shape>& walk, const ProductMaps& maps,
+__device__ inline void fetch_operands(const GatedWalk<Shape>& walk, const GatedMaps& maps,
                                       const StartWeights& start_weights,
                                       const StartShareWeights& start_share_weights) {
   int step = 0;
@@ -274,7 +270,7 @@ __device__ inline void fetch_operands(const ProductWalk<Shape>& walk, const Prod
     TilePlace at = walk.place(tile);
     for (int i = 0; i < walk.tile_steps; ++i, ++step) {
       wait_barrier(walk.empty(step), (step / Shape::kStages & 1) ^ 1);
-      expect_bytes(walk.full(step), ProductMemory<Shape>::kStageBytes);
+      expect_bytes(walk.full(step), GatedMemory<Shape>::kStageBytes);
       if (i < walk.sizes.adapter_steps) {
         int depth = i * kStepDepth;
         start_panel(walk.rows(step), maps.adapter_x, depth, at.token, 0, walk.full(step));
@@ -288,33 +284,9 @@ __device__ inline void fetch_operands(const ProductWalk<Shape>& walk, const Prod
   }
 }
 
-// A weight [depth, features], of which a tile has panels of 64 features: of each panel one block fetches the
-// first half of a step's depth, the other the second.
-template <class Shape>
-__device__ inline void start_weight_panels(const ProductWalk<Shape>& walk, const CUtensorMap& map,
-                                           uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
-  constexpr int kHalfDepth = kStepDepth / kPairBlocks;
-#pragma unroll
-  for (int panel = 0; panel < Shape::kColumns / kPanelFeatures; ++panel) {
-    start_panel_for_pair(to + (panel * kStepDepth + walk.rank * kHalfDepth) * 2 * kPanelFeatures, map,
-                         {at.feature + panel * kPanelFeatures, depth + walk.rank * kHalfDepth, 0}, barrier);
-  }
-}
-template <class Shape>
-__device__ inline void fetch_operands_by_columns(const ProductWalk<Shape>& walk, const ProductMaps& maps) {
-  fetch_operands(
-      walk, maps,
-      [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
-        start_weight_panels(walk, maps.weight, to, at, depth, barrier);
-      },
-      [&](uint32_t to, const TilePlace& at, int depth, uint32_t barrier) {
-        start_weight_panels(walk, maps.adapter_weight, to, at, depth, barrier);
-      });
-}
-
 // One thread. start_planes(place, round, barrier) fetches what a round needs, or arrives.
 template <class Shape, typename StartPlanes>
-__device__ inline void fetch_planes(const ProductWalk<Shape>& walk, const StartPlanes& start_planes) {
+__device__ inline void fetch_planes(const GatedWalk<Shape>& walk, const StartPlanes& start_planes) {
   int rounds = 0;
   for (int tile = 0; tile < walk.count; ++tile) {
     TilePlace at = walk.place(tile);
@@ -342,7 +314,7 @@ __device__ inline void give_adapter_turn(int to_group) {
 
 // The adapter's share of a tile: sums = scale * its products. multiply_share(sums, rows, weights, step).
 template <class Shape, typename Sums, typename MultiplyShare>
-__device__ inline void begin_with_adapter(const ProductWalk<Shape>& walk, Sums& sums, int step,
+__device__ inline void begin_with_adapter(const GatedWalk<Shape>& walk, Sums& sums, int step,
                                           const MultiplyShare& multiply_share) {
 #pragma unroll 1
   for (int i = 0; i < walk.sizes.adapter_steps; ++i, ++step) {
@@ -372,7 +344,7 @@ __device__ inline void begin_with_adapter(const ProductWalk<Shape>& walk, Sums& 
 // engine write a part of them.
 template <class Shape, typename Sums, typename Multiply, typename MultiplyShare, typename Finish,
           typename Write>
-__device__ inline void work_on_tiles(const ProductWalk<Shape>& walk, Sums& sums, const Multiply& multiply,
+__device__ inline void work_on_tiles(const GatedWalk<Shape>& walk, Sums& sums, const Multiply& multiply,
                                      const MultiplyShare& multiply_share, const Finish& finish,
                                      const Write& write) {
   int thread = static_cast<int>(threadIdx.x) - kGroupThreads;
@@ -450,7 +422,7 @@ __device__ inline void multiply_halves(Sums& sums, uint32_t rows, bool first, co
 
 // The same for a step of an adapter, which may be less deep.
 template <typename Sums, typename Product>
-__device__ inline void multiply_share_halves(const ProductSizes& sizes, Sums& sums, uint32_t rows, int step,
+__device__ inline void multiply_share_halves(const GatedSizes& sizes, Sums& sums, uint32_t rows, int step,
                                              const Product& product) {
   int slices = (min(kStepDepth, sizes.adapter_depth - step * kStepDepth) + 15) / 16;
 #pragma unroll 1
@@ -525,41 +497,30 @@ inline int tiles_of(int size, int tile) {
 inline constexpr int kPairTokens = kPairBlocks * kTileTokens;
 
 // The share of all pairs' time that has something to multiply, with tiles of so many features.
-inline double filled_share(const ProductSizes& sizes, int tile_features) {
+inline double filled_share(const GatedSizes& sizes, int tile_features) {
   int pairs = working_pairs();
   int tiles = tiles_of(sizes.tokens, kPairTokens) * tiles_of(sizes.features, tile_features);
   return static_cast<double>(sizes.tokens) * sizes.features /
          (static_cast<double>(tiles_of(tiles, pairs)) * pairs * kPairTokens * tile_features);
 }
 
-// What a block fetches of a weight [depth, features], or of an adapter's A, for start_weight_panels.
-inline bool make_depth_map(CUtensorMap& map, const Tensor& w) {
-  return make_map(map, w,
-                  {.columns = w.columns(),
-                   .rows = w.rows(),
-                   .row_stride = w.columns(),
-                   .slice_stride = w.elements(),
-                   .box_columns = kPanelFeatures,
-                   .box_rows = kStepDepth / kPairBlocks});
-}
-
 // Whether an adapter's share can be made in steps of the product; it adds them to the sizes. `down` is its
 // down product, or the gradient of that, `weight` B or A.
-inline bool add_adapter_steps(const Tensor& down, const Tensor& weight, ProductSizes& sizes) {
+inline bool add_adapter_steps(const Tensor& down, const Tensor& weight, GatedSizes& sizes) {
   sizes.adapter_depth = static_cast<int>(down.columns());
   sizes.adapter_steps = tiles_of(sizes.adapter_depth, kStepDepth);
   return has_whole_vectors(down) && has_whole_vectors(weight) && sizes.adapter_steps <= kMostAdapterSteps;
 }
 
 // Whether matrices are of 16-bit numbers and can be fetched by the copy engine.
-inline bool fits_product(std::initializer_list<Tensor> matrices) {
+inline bool fits_gated(std::initializer_list<Tensor> matrices) {
   const Tensor& first = *matrices.begin();
   return first.dtype != DType::f32 && std::all_of(matrices.begin(), matrices.end(), [](const Tensor& matrix) {
            return has_whole_vectors(matrix);
          });
 }
 
-inline bool is_worth_it(const ProductSizes& sizes, int tile_features) {
+inline bool is_worth_it(const GatedSizes& sizes, int tile_features) {
   return sizes.tokens >= kManyTokens ||
          (sizes.tokens >= kFewestTokens && filled_share(sizes, tile_features) >= kLeastShareOfFew);
 }
@@ -582,16 +543,16 @@ bool launch_for_gate(const KernelCall& call, const Launch& launch) {
 }
 
 template <class Shape, typename Kernel>
-bool launch_product(Kernel* kernel, ProductSizes sizes, const ProductMaps& maps, cudaStream_t stream) {
+bool launch_gated(Kernel* kernel, GatedSizes sizes, const GatedMaps& maps, cudaStream_t stream) {
   if (!hopper_is_built(kernel)) {
     return false;
   }
   sizes.token_tiles = tiles_of(sizes.tokens, kPairTokens);
   sizes.feature_tiles = tiles_of(sizes.features, Shape::kFeatures);
   int pairs = min(working_pairs(), sizes.token_tiles * sizes.feature_tiles);
-  constexpr int kBytes = ProductMemory<Shape>::kBytes;
+  constexpr int kBytes = GatedMemory<Shape>::kBytes;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "a product of our own");
+        "a product with a gated activation");
   cudaLaunchAttribute pair{};
   pair.id = cudaLaunchAttributeClusterDimension;
   pair.val.clusterDim.x = kPairBlocks;
@@ -604,7 +565,7 @@ bool launch_product(Kernel* kernel, ProductSizes sizes, const ProductMaps& maps,
   config.stream = stream;
   config.attrs = &pair;
   config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, kernel, sizes, maps), "a product of our own");
+  check(cudaLaunchKernelEx(&config, kernel, sizes, maps), "a product with a gated activation");
   return true;
 }
 
