@@ -165,6 +165,21 @@ __device__ inline void finish_keys(GradientBlock<Shape>& block, const Sums<1, Sh
                                  a.p.head_dim, make_float2(1, 1));
 }
 
+// dk and dv, and dq of the queries that no later key tile adds to.
+template <typename T, class Shape>
+__device__ inline void finish_block(GradientBlock<Shape>& block, const Sums<1, Shape::kHeadDim / 8>& dk,
+                                    const Sums<1, Shape::kHeadDim / 8>& dv, int warp) {
+  block.recall();
+  bool clustered = cluster_size() > 1;
+  finish_keys<T>(block, dk, dv);
+  if (block.a.rounds_dq) {
+    if (!clustered) {
+      sync_block();  // all parts of dq have been added
+    }
+    round_dq<T>(block, warp);
+  }
+}
+
 // What a working group does with its 64 keys: dk and dv, and what is made of a part of the queries, all in
 // registers.
 template <typename T, class Shape>
@@ -312,15 +327,7 @@ __device__ inline void make_gradients(GradientBlock<Shape>& block, const float* 
     sync_working();
     dbias.finish(a, bias_partial(a, block.work.slot, block.first_head + block.part), thread);
   }
-  block.recall();
-  bool clustered = cluster_size() > 1;
-  finish_keys<T>(block, mine.dk, mine.dv);
-  if (a.rounds_dq) {
-    if (!clustered) {
-      sync_block();  // all parts of dq have been added
-    }
-    round_dq<T>(block, thread / 32);
-  }
+  finish_block<T>(block, mine.dk, mine.dv, thread / 32);
 }
 
 #endif  // SNUG_HOPPER
