@@ -83,7 +83,7 @@ for name in "${@:-A B C C2 D D2 E E2 Q3 Q3R F7 F15 F05 curve_lora curve_full}"; 
         rivals Q3
         ;;
       Q3R)
-        snug model=Qwen/Qwen3-8B batch=2 length=2048 rank=16 accumulate=4 recompute=full
+        snug model=Qwen/Qwen3-8B batch=2 length=2048 rank=16 accumulate=4 recompute=fit memory=18.21GiB chunk=512
         rivals Q3R
         ;;
       F7)
