@@ -35,6 +35,7 @@ struct Problem {
   int max_distance = 128;
   int spare_columns = 0;  // that belong to nobody, at the front of each row
   float magnitude = 1;    // of the queries: larger ones give sharper weights
+  int spare_rows = 37;    // for checks
 
   bool fused() const { return keys.empty(); }
   const std::vector<int>& key_counts() const { return fused() ? queries : keys; }

@@ -78,7 +78,7 @@ double error_of(const Compared& c) {
 class Check {
  public:
   Check(const Problem& problem, const Variant& variant)
-      : problem_(problem), variant_(variant), setting_(problem, variant.number, 37) {
+      : problem_(problem), variant_(variant), setting_(problem, variant.number, problem.spare_rows) {
     AttentionParameters& p = setting_.parameters;
     p.without_tensor_cores = variant.plain;
     p.without_hopper = variant.without_hopper;
@@ -240,6 +240,11 @@ std::vector<Problem> check_problems() {
       {"cross and long", 4, 2, 128, {300, 513}, {700, 130}, false},
       {"long t5 encoder", 4, 4, 64, {700, 512}, {}, false, 0, 32},
       {"long t5 decoder", 4, 4, 64, {700, 512}, {}, true, 0, 32, false},
+      {"shared clusters, window", 28, 4, 128, {500}, {}, true, 200},
+      {"shared clusters, cross", 28, 4, 128, {300}, {512}},
+      {"shared clusters", 28, 4, 128, {449}},
+      {"shared clusters, no spare rows", 28, 4, 128, {512}, {}, true, 0, 0, true, 128, 0, 1, 0},
+      {"one sequence, no spare rows", 4, 2, 128, {701}, {}, true, 0, 0, true, 128, 0, 1, 0},
   };
   std::vector<int> many(300, 3);
   problems.push_back({"300 sequences", 2, 1, 64, many});

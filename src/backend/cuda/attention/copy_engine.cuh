@@ -61,6 +61,10 @@ __device__ inline void start_panel(uint32_t to, const CUtensorMap& map, int colu
       "l"(&map), "r"(column), "r"(head), "r"(row), "r"(barrier)
       : "memory");
 }
+// Before it is first used.
+__device__ inline void prefetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
+}
 __device__ inline void start_read(uint32_t to, const void* from, int bytes, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(to),

@@ -114,10 +114,16 @@ __device__ inline int cluster_rank() {
   asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
   return rank;
 }
-// All threads of all blocks of the cluster; what they wrote before is visible after.
+// All threads of all blocks of the cluster; what they wrote before arriving is visible after waiting.
+__device__ inline void arrive_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n" ::: "memory");
+}
+__device__ inline void wait_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;\n" ::: "memory");
+}
 __device__ inline void sync_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
-                   : "memory");
+  arrive_cluster();
+  wait_cluster();
 }
 __device__ inline float4 read_cluster(uint32_t address, int rank) {
   float4 value;

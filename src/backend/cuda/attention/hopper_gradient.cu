@@ -12,17 +12,18 @@
 // way.
 //
 // Where there are few tiles, the blocks of a cluster take the steps of one in turn, and at the end add up dk
-// and dv through each other's shared memory, in order.
+// and dv through each other's shared memory, in order. A sequence's last two tiles may share a cluster.
+#include <array>
+
 #include "backend/cuda/attention/bias_gradient.cuh"
 #include "backend/cuda/attention/gradient.cuh"
+#include "backend/cuda/attention/hopper_cluster.cuh"
 #include "backend/cuda/attention/hopper_gradient.cuh"
-#include "backend/cuda/attention/hopper_rounding.cuh"
 #include "backend/cuda/attention/kernels.h"
 
 namespace snug::cuda {
 namespace {
 
-constexpr int kLargestCluster = 8;
 using WorkingBiasGradient = BiasGradient<kGroupThreads * kWorkingGroups>;
 
 #ifdef SNUG_HOPPER
@@ -91,73 +92,47 @@ __device__ inline void store_dq(const float (&dq)[8][4], const GradientBlock<Sha
   }
 }
 
-// sums[matrix, key, column] of this block, for the others of the cluster; `row` is the warp's first key.
-template <class Shape>
-__device__ inline void publish(const GradientBlock<Shape>& block, const Sums<1, Shape::kHeadDim / 8>& sums,
-                               int matrix, int row) {
-  int lane = static_cast<int>(threadIdx.x & 31);
-  auto* to = reinterpret_cast<float*>(block.shared) +
-             (matrix * Shape::kKeys + row + lane / 4) * Shape::kPitch + 2 * (lane & 3);
-#pragma unroll
-  for (int n = 0; n < Shape::kHeadDim / 8; ++n) {
-    *reinterpret_cast<float2*>(to + 8 * n) = make_float2(sums[0][n][0], sums[0][n][1]);
-    *reinterpret_cast<float2*>(to + 8 * Shape::kPitch + 8 * n) = make_float2(sums[0][n][2], sums[0][n][3]);
-  }
-}
-
-// dk and dv = the cluster's sums, added in the order of its blocks. The blocks share the rows, a warp takes
-// one.
+// The group's share of dq to where it belongs: no other key tile adds to it.
 template <typename T, class Shape>
-__device__ inline void add_cluster(const GradientBlock<Shape>& block, int warp) {
+__device__ inline void store_finished_dq(const float (&dq)[8][4], const GradientBlock<Shape>& block, int step,
+                                         int group) {
   const AttentionArguments& a = block.a;
-  int size = cluster_size();
-  int lane = static_cast<int>(threadIdx.x & 31);
-  int keys = min(Shape::kKeys, block.work.keys - block.work.first);
-  constexpr int kWarps = kWorkingGroups * kGroupThreads / 32;
-  for (int item = cluster_rank() * kWarps + warp; item < 2 * keys; item += size * kWarps) {
-    int matrix = item & 1;
-    int key = item >> 1;
-    if (4 * lane >= a.p.head_dim) {
-      continue;
-    }
-    uint32_t from =
-        block.memory + static_cast<uint32_t>(((matrix * Shape::kKeys + key) * Shape::kPitch + 4 * lane) * 4);
-    float4 sum = make_float4(0, 0, 0, 0);
-    for (int rank = 0; rank < size; ++rank) {
-      float4 part = read_cluster(from, rank);
-      sum = make_float4(sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w);
-    }
-    float factor = matrix == 0 ? a.p.scale : 1.0F;
-    T* to = static_cast<T*>(matrix == 0 ? a.p.dk : a.p.dv) +
-            (block.work.key_row + block.work.first + key) * a.p.dkv_stride +
-            static_cast<int64_t>(block.work.head) * a.p.head_dim + 4 * lane;
-    reinterpret_cast<uint32_t*>(to)[0] = pack<T>(sum.x * factor, sum.y * factor);
-    reinterpret_cast<uint32_t*>(to)[1] = pack<T>(sum.z * factor, sum.w * factor);
+  auto& work = reinterpret_cast<const FinishedWork*>(block.shared + Shape::kWorkAt)->work;
+  int warp = static_cast<int>(threadIdx.x) % kGroupThreads / 32;
+  int query = block.tile(step) * Shape::kQueries + 16 * warp + (Shape::kShareColumns ? 0 : 64 * group);
+  int column = Shape::kShareColumns ? 64 * group : 0;
+  T* to = static_cast<T*>(a.p.dq) + (work.query_row + query) * a.p.dq_stride +
+          static_cast<int64_t>(block.head(step)) * a.p.head_dim + column;
+  store_rows<T, 64>(dq, to, a.p.dq_stride, work.queries - query, a.p.head_dim - column,
+                    make_float2(a.p.scale, a.p.scale));
+}
+
+// The group's share of dq on its way.
+template <typename T, class Shape>
+__device__ inline void hand_over_dq(const float (&dq)[8][4], const GradientBlock<Shape>& block, int step,
+                                    int group) {
+  if (step >= block.direct_from) {
+    store_finished_dq<T>(dq, block, step, group);
+    return;
+  }
+  if (step >= Shape::kSums) {
+    int before = step - Shape::kSums;
+    wait_barrier(block.sums_read(before), before / kWriters & 1);
+  }
+  store_dq(dq, block, step, group);
+  publish_writes();
+  __syncwarp();
+  if ((threadIdx.x & 31) == 0) {
+    arrive(block.sums_made(step));
   }
 }
 
 template <typename T, class Shape>
-__device__ inline void finish_keys(GradientBlock<Shape>& block, const Sums<1, Shape::kHeadDim / 8>& dk,
-                                   const Sums<1, Shape::kHeadDim / 8>& dv) {
+__device__ inline void finish_keys(const GradientBlock<Shape>& block, const Sums<1, Shape::kHeadDim / 8>& dk,
+                                   const Sums<1, Shape::kHeadDim / 8>& dv, int warp) {
   const AttentionArguments& a = block.a;
   const Work& work = block.work;
-  int warp = static_cast<int>(threadIdx.x) / 32 - kGroupThreads / 32;
-  int row = warp * 16;
-  if (cluster_size() > 1) {
-    sync_block();  // nobody reads the tiles any more
-    publish(block, dk, 0, row);
-    publish(block, dv, 1, row);
-    sync_cluster();
-    if (a.p.dk != nullptr) {
-      add_cluster<T>(block, warp);
-    }
-    sync_cluster();  // the other blocks have read this one's sums
-    return;
-  }
-  if (a.p.dk == nullptr) {
-    return;
-  }
-  int key = work.first + row;
+  int key = work.first + warp * 16;
   int64_t at = (work.key_row + key) * a.p.dkv_stride + static_cast<int64_t>(work.head) * a.p.head_dim;
   store_rows<T, Shape::kHeadDim>(dk[0], static_cast<T*>(a.p.dk) + at, a.p.dkv_stride, work.keys - key,
                                  a.p.head_dim, make_float2(a.p.scale, a.p.scale));
@@ -170,12 +145,15 @@ template <typename T, class Shape>
 __device__ inline void finish_block(GradientBlock<Shape>& block, const Sums<1, Shape::kHeadDim / 8>& dk,
                                     const Sums<1, Shape::kHeadDim / 8>& dv, int warp) {
   block.recall();
-  bool clustered = cluster_size() > 1;
-  finish_keys<T>(block, dk, dv);
+  if (cluster_size() > 1) {
+    finish_cluster<T>(block, dk, dv, warp);
+    return;
+  }
+  if (block.a.p.dk != nullptr) {
+    finish_keys<T>(block, dk, dv, warp);
+  }
   if (block.a.rounds_dq) {
-    if (!clustered) {
-      sync_block();  // all parts of dq have been added
-    }
+    sync_block();  // all parts of dq have been added
     round_dq<T>(block, warp);
   }
 }
@@ -264,7 +242,15 @@ __device__ inline void make_gradients(GradientBlock<Shape>& block, const float* 
     store_lefts<Shape::kKeys>(mine.dscores, block.memory + Shape::kScoresAt + part * Shape::kKeys * 128, row);
     fence_products();
   };
-  for (int step = 0, head = block.part; step < block.steps; ++step) {
+  int head = block.part;
+  auto find_place = [&] {
+    while (head >= a.group) {
+      head -= a.group;
+      mine.place.query_position -= Shape::kQueries;
+    }
+  };
+  find_place();
+  for (int step = 0; step < block.steps; ++step) {
     constexpr int kLast = Shape::kParts - 1;
     mine.queries = block.q_tile(step);
     int odd = static_cast<int>((block.first_head + head) * a.p.queries + block.work.query_row) & 1;
@@ -304,24 +290,12 @@ __device__ inline void make_gradients(GradientBlock<Shape>& block, const float* 
     if (leads) {
       arrive(block.scores_read());
     }
-    if (step >= Shape::kSums) {
-      int before = step - Shape::kSums;
-      wait_barrier(block.sums_read(before), before / kWriters & 1);
-    }
-    store_dq(dq[0], block, step, group);
-    publish_writes();
-    __syncwarp();
-    if (leads) {
-      arrive(block.sums_made(step));
-    }
+    hand_over_dq<T>(dq[0], block, step, group);
     wait_products<0>();
     settle(mine.dk);
     block.ring.release(step);
     head += block.parts;
-    if (head >= a.group) {
-      head -= a.group;
-      mine.place.query_position -= Shape::kQueries;
-    }
+    find_place();
   }
   if (Shape::kBias && a.p.dbias != nullptr) {
     sync_working();
@@ -338,9 +312,16 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
                                                           const __grid_constant__ CUtensorMap dout_map) {
 #ifdef SNUG_HOPPER
   extern __shared__ __align__(1024) unsigned char shared[];
-  wait_for_kernel_before();
+  if (a.p.sequences > 1) {
+    wait_for_kernel_before();  // which makes the order of work
+  }
+  if (threadIdx.x == 0) {
+    prefetch_map(q_map);
+    prefetch_map(dout_map);
+  }
   GradientBlock<Shape> block{{a}};
   if (!find_gradient_work(block)) {
+    wait_for_kernel_before();
     clear_bias_partial(a, block.work.slot, block.first_head + block.part);
     return;
   }
@@ -352,6 +333,10 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
   __syncthreads();
   if (threadIdx.x < kGroupThreads) {
     shrink_registers<Shape::kFetchingRegisters>();
+    if (cluster_size() > 1) {
+      arrive_cluster();  // these publish nothing
+    }
+    wait_for_kernel_before();  // which makes the rows and clears the turns
     if (threadIdx.x < kFetchingThreads) {
       fetch(block, q_map, dout_map);
     } else if (threadIdx.x % 32 == 0 && threadIdx.x / 32 <= kWriters) {
@@ -359,11 +344,14 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
     }
     __syncwarp();
     if (cluster_size() > 1) {
+      wait_cluster();
+      arrive_cluster();
+    }
+    if (a.rounds_dq) {
       sync_block();
-      sync_cluster();
-      sync_cluster();
-    } else if (a.rounds_dq) {
-      sync_block();
+    }
+    if (cluster_size() > 1) {
+      wait_cluster();
     }
   } else {
     grow_registers<Shape::kWorkingRegisters>();
@@ -435,6 +423,42 @@ int choose_cluster(const AttentionArguments& a) {
   return best;
 }
 
+// How many clusters of so many blocks can be at work at once: each lies within one of the card's groups of
+// processors, and those are not all of one size. Of 7 or 8 blocks there are 15 on an H200.
+template <typename T, class Shape>
+int clusters_at_once(int blocks) {
+  static const std::array<int, kLargestCluster + 1> counts = [] {
+    std::array<int, kLargestCluster + 1> found{};
+    for (int size = 1; size <= kLargestCluster; ++size) {
+      found[size] =
+          count_clusters(hopper_gradient_kernel<T, Shape>, {1, kHopperThreads, Shape::kBytes, 1, size});
+    }
+    return found;
+  }();
+  return counts[blocks];
+}
+
+// Whether a sequence's last two key tiles share a cluster: in causal attention they are the shortest, and
+// where all clusters but a few are at work at once, those few would take as long again. Makes `cluster` the
+// largest with which all are.
+template <typename T, class Shape>
+bool pairs_tiles(const AttentionArguments& a, int& cluster) {
+  int64_t keys = (a.p.keys + a.p.sequences - 1) / a.p.sequences;  // of a sequence
+  int64_t tiles = (keys + Shape::kKeys - 1) / Shape::kKeys;
+  int64_t heads = a.p.sequences * a.p.kv_heads;
+  if (!a.p.causal || a.p.bias != nullptr || cluster == 1 || tiles == 1 ||
+      tiles * heads <= clusters_at_once<T, Shape>(cluster)) {
+    return false;
+  }
+  for (int blocks = kLargestCluster; blocks >= 4; blocks /= 2) {
+    if ((tiles - 1) * heads <= clusters_at_once<T, Shape>(blocks)) {
+      cluster = blocks;
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 bool hopper_backward(AttentionArguments a, cudaStream_t stream, cudaError_t& status) {
@@ -445,6 +469,7 @@ bool hopper_backward(AttentionArguments a, cudaStream_t stream, cudaError_t& sta
     using T = decltype(number);
     constexpr int kHeadDim = decltype(head)::value;
     int cluster = choose_cluster<HopperGradientShape<kHeadDim, false>>(a);
+    a.pairs_tiles = pairs_tiles<T, HopperGradientShape<kHeadDim, false>>(a, cluster);
     a.batch_sequences = std::max(1, kHopperProcessors / 4 / (a.p.kv_heads * cluster));
     return a.p.bias != nullptr ? launch<T, HopperGradientShape<kHeadDim, true>>(a, cluster, stream, status)
                                : launch<T, HopperGradientShape<kHeadDim, false>>(a, cluster, stream, status);

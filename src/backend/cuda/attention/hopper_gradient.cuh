@@ -60,6 +60,7 @@ struct GradientBlock : GradientWalk<Shape> {
   unsigned char* shared = nullptr;
   uint32_t memory = 0;
   Ring<Shape::kStages> ring;
+  int direct_from = 0;  // from this step on dq is complete and goes straight to its place
 
   __device__ uint32_t keys_of(int group) const { return memory + 2 * group * Shape::kGroupBytes; }
   __device__ uint32_t q_tile(int step) const {
@@ -70,6 +71,11 @@ struct GradientBlock : GradientWalk<Shape> {
   }
   __device__ uint32_t sums_at(int step) const {
     return memory + Shape::kSumsAt + step % Shape::kSums * Shape::kSumsBytes;
+  }
+  // Where the cluster's other blocks read a row of dk or dv (store_key_row).
+  __device__ uint32_t sums_to_publish(int item, int column) const {
+    return memory +
+           static_cast<uint32_t>((((item & 1) * Shape::kKeys + (item >> 1)) * Shape::kPitch + column) * 4);
   }
   // Completed once a step: both groups have read the dscores.
   __device__ uint32_t scores_read() const { return memory + Shape::kBarriersAt + Shape::kStages * 16; }
@@ -105,7 +111,9 @@ struct GradientBlock : GradientWalk<Shape> {
 // False: there is no such tile.
 template <class Shape>
 __device__ inline bool find_gradient_work(GradientBlock<Shape>& block) {
-  return block.find(static_cast<int>(blockIdx.x) / cluster_size(), cluster_rank(), cluster_size());
+  bool found = block.find(static_cast<int>(blockIdx.x) / cluster_size(), cluster_rank(), cluster_size());
+  block.direct_from = block.a.rounds_dq && block.key_tile == 0 ? block.first_finished() : block.steps;
+  return found;
 }
 
 // Queries, output gradients and rows of a step to shared memory. The rows begin at an even one, as the copy
@@ -182,7 +190,8 @@ __device__ inline void fetch(const GradientBlock<Shape>& block, const CUtensorMa
 template <class Shape>
 __device__ inline void add_dq(const GradientBlock<Shape>& block, int writer) {
   constexpr int kSlotBytes = kGradientSumRows * Shape::kHeadDim * 4;
-  for (int step = writer; step < block.steps; step += kWriters) {
+  int steps = min(block.steps, block.direct_from);
+  for (int step = writer; step < steps; step += kWriters) {
     QuerySums to = block.sums_of(step);
     uint32_t from = block.sums_at(step);
     wait_barrier(block.sums_made(step), step / kWriters & 1);

@@ -40,15 +40,13 @@ struct FinishedSlots {
 template <typename T, class Shape>
 __device__ inline void round_dq(const GradientBlock<Shape>& block, int warp) {
   const AttentionArguments& a = block.a;
-  const Work& work = block.work;
+  if (block.work.first == 0) {
+    return;  // dq of those went straight to its place
+  }
   using Slots = FinishedSlots<T, Shape>;
   constexpr int kWarps = kWorkingGroups * kGroupThreads / 32;
   constexpr int kTileSlots = Shape::kQueries / kGradientSumRows;
-  // Queries from here on see the next tile's keys, or are in a tile with some that do.
-  int end = work.first + Shape::kKeys - work.shift;
-  int end_tile = end < work.queries ? max(0, end) / Shape::kQueries : block.last_tile + 1;
-  int first_number = (block.last_tile + 1 - end_tile) * a.group;
-  int first_step = max(0, first_number - block.part + block.parts - 1) / block.parts;
+  int first_step = block.first_finished();
   int items = (block.steps - first_step) * kTileSlots;
   for (int first_item = warp; first_item < items; first_item += Slots::kSlots * kWarps) {
     Slots finished;

@@ -67,6 +67,28 @@ struct LaunchShape {
   bool starts_early = false;
 };
 
+// How many of its clusters can be at work at once on the whole card; 0: it cannot run.
+template <typename Kernel>
+int count_clusters(Kernel kernel, const LaunchShape& shape) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(shape.cluster));
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int count = 0;
+  cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
+  if (status != cudaSuccess || cudaOccupancyMaxActiveClusters(&count, kernel, &config) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
 template <typename Kernel, typename... More>
 cudaError_t launch_attention(Kernel kernel, const AttentionArguments& a, const LaunchShape& shape,
                              cudaStream_t stream, const More&... more) {

@@ -45,7 +45,7 @@ struct GradientWalk {
     part = of_part;
     parts = of_parts;
     inverse = ((1U << 31) + a.group - 1) / a.group;
-    int2 place = a.key_tiles[work.slot];
+    int2 place = a.p.sequences == 1 ? make_int2(0, work.slot) : a.key_tiles[work.slot];
     if (place.x < 0) {
       return false;
     }
@@ -56,6 +56,9 @@ struct GradientWalk {
     work.key_row = a.p.kv_offsets[sequence];
     work.keys = a.p.kv_offsets[sequence + 1] - work.key_row;
     work.shift = work.keys - work.queries;
+    if (key_tile * Shape::kKeys >= work.keys || (a.pairs_tiles && !find_in_pair())) {
+      return false;
+    }
     work.first = key_tile * Shape::kKeys;
     Range queries = queries_of_keys(a, work, Shape::kKeys);
     if (queries.first < queries.last) {
@@ -64,6 +67,33 @@ struct GradientWalk {
       steps = (all + parts - 1 - part) / parts;
     }
     return true;
+  }
+
+  // A sequence's last two tiles share their blocks, of which a third takes the last tile: in causal attention
+  // it has half as many queries. False: this is the last one, and blocks of the one before take it.
+  __device__ bool find_in_pair() {
+    int left = (work.keys - 1) / Shape::kKeys - key_tile;
+    if (left == 0) {
+      return key_tile == 0;
+    }
+    if (left == 1) {
+      int of_last = (parts + 1) / 3;
+      parts -= of_last;
+      if (part >= parts) {
+        ++key_tile;
+        part -= parts;
+        parts = of_last;
+      }
+    }
+    return true;
+  }
+
+  // The first step from which on no later key tile adds to the queries: the walk's last ones.
+  __device__ int first_finished() const {
+    // Queries from here on see the next tile's keys, or are in a tile with some that do.
+    int end = work.first + Shape::kKeys - work.shift;
+    int end_tile = end < work.queries ? max(0, end) / Shape::kQueries : last_tile + 1;
+    return max(0, (last_tile + 1 - end_tile) * a.group - part + parts - 1) / parts;
   }
 
   // The sums of a head's queries from `first` on.

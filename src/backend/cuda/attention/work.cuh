@@ -31,7 +31,8 @@ struct AttentionArguments {
 
   // The gradient in one pass; null: not used.
   int32_t* turns = nullptr;   // [heads, query tile slots]: key tiles that have added to dq_sums
-  int2* key_tiles = nullptr;  // [key tile slots]: sequence and tile, in the order of work; -1: none
+  int2* key_tiles = nullptr;  // [key tile slots]: sequence and tile, in the order of work; -1: none. One
+                              // sequence's tiles are in order, which needs no list
   float* dq_sums = nullptr;   // [heads, sum_slots, 8 * padded head_dim]
   int tile_keys = 0;          // of the kernel that is launched
   int tile_queries = 0;
@@ -39,6 +40,7 @@ struct AttentionArguments {
   int sum_slots = 0;         // of kGradientSumRows queries
   bool pairs_apart = false;  // a slot is [column / 8, 2, lane], else [column / 8, lane, 2]
   bool rounds_dq = false;    // the gradient's kernel writes dq itself
+  bool pairs_tiles = false;  // a sequence's last two key tiles share the blocks of one
   int batch_sequences = 1;   // whose tiles are worked on together
 
   uint32_t keep_limit = 0;  // a weight is kept if its random word is at least this
