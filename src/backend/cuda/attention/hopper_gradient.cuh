@@ -47,10 +47,10 @@ struct HopperGradientShape : RegisterSplit<24, 240> {
   static constexpr int kBarriersAt = kRowsAt + kStages * kRowsBytes;
   static constexpr int kWorkAt = kBarriersAt + kStages * 16 + kWriters * 16 + 16;
   static constexpr int kBytes = (kWorkAt + static_cast<int>(sizeof(FinishedWork)) + 127) / 128 * 128;
-  // What a cluster adds up: dk and dv of the tile in fp32, over everything else. The pitch avoids bank
-  // conflicts.
+  // What a cluster adds up: dk and dv of the tile in fp32, over everything that only the working groups read.
+  // Parts of dq may still be on their way. The pitch avoids bank conflicts.
   static constexpr int kPitch = kHeadDim + 8;
-  static_assert(2 * kKeys * kPitch * 4 <= kBytes);
+  static_assert(2 * kKeys * kPitch * 4 <= kSumsAt);
 };
 
 #ifdef SNUG_HOPPER
