@@ -1,6 +1,7 @@
 // The up product of LoRA and its gradients: one product per adapted layer, on the columns of y that it owns.
 #include "backend/cuda/blas.h"
 #include "backend/cuda/kernel_functions.h"
+#include "backend/cuda/lora_gradients.h"
 #include "backend/cuda/lora_hopper.h"
 #include "backend/cuda/lora_thin.h"
 #include "program/operands.h"
@@ -52,7 +53,7 @@ void lora_up(const Queue& queue, const KernelCall& call) {
 void lora_up_backward(const Queue& queue, const KernelCall& call) {
   using In = LoraUpBackwardInput;
   using Out = LoraUpBackwardOutput;
-  if (thin_lora_gradient(call, queue.stream)) {
+  if (thin_lora_gradient(call, queue.stream) || hopper_lora_gradients(call, queue.stream)) {
     return;
   }
   Matrix dy = matrix(call.inputs[In::dy]);
