@@ -74,8 +74,7 @@ bool is_other_gradient(const Op& op, const Op& next) {
   using In = LoraUpBackwardInput;
   using Out = LoraUpBackwardOutput;
   return op.kind == OpKind::lora_up_backward && next.kind == op.kind && op.name == next.name &&
-         op.inputs[In::dy] == next.inputs[In::dy] && !op.has_output(Out::ddown) &&
-         !next.has_output(Out::db) && attributes_of<LoraAttributes>(op).rank <= kSmallRank;
+         op.inputs[In::dy] == next.inputs[In::dy] && !op.has_output(Out::ddown) && !next.has_output(Out::db);
 }
 
 // The op that writes each buffer; null: none does.
@@ -91,15 +90,16 @@ std::vector<const Op*> find_writers(const Program& program) {
   return writers;
 }
 
-// Adapters whose input is a gated activation. Where that is made again by its gradient, dB waits for it and
-// the adapter's gradients do not meet. They stay apart always, as other kernels may round otherwise, and
-// recomputation is to change no bit.
+// Adapters of small rank whose input is a gated activation. Where that is made again by its gradient, dB
+// waits for it and the adapter's gradients do not meet. They stay apart always, as kernels that make both at
+// once round otherwise, and recomputation is to change no bit. Those of larger ranks make each as if alone.
 std::set<BufferId> down_products_of_gates(const Program& program) {
   std::vector<const Op*> writers = find_writers(program);
   auto writer_of = [&](BufferId id) { return writers[static_cast<size_t>(id)]; };
   std::set<BufferId> found;
   for (const Op& op : program.ops) {
-    if (op.kind != OpKind::lora_up_backward || !op.has_input(LoraUpBackwardInput::down)) {
+    if (op.kind != OpKind::lora_up_backward || !op.has_input(LoraUpBackwardInput::down) ||
+        attributes_of<LoraAttributes>(op).rank > kSmallRank) {
       continue;
     }
     BufferId down = op.inputs[LoraUpBackwardInput::down];

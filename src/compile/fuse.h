@@ -13,7 +13,8 @@ Program fuse_additions(Program program);
 // more.
 Program fuse_head_norms(Program program);
 
-// The two gradients of an adapter's up product of small rank become one op, which reads dy once.
+// The two gradients of an adapter's up product become one op where they follow each other: one launch, or one
+// reading of dy.
 Program fuse_adapter_gradients(Program program);
 
 // A gated activation that is made again for the backward pass is made by its own gradient, which reads gate

@@ -97,8 +97,8 @@ struct LinearAttributes {
   LoraAttributes adapter = {};  // of the share that y begins with, if it does
 };
 
-// Up to here both gradients of an up product are made at once, where a backend can: they take no longer than
-// reading dy.
+// Up to here both gradients of an up product may be made of one reading of dy: the bits of one then depend on
+// whether the other is made with it. Beyond they do not.
 inline constexpr int64_t kSmallRank = 32;
 
 struct RopeAttributes {

@@ -264,7 +264,7 @@ Recompute keeping(unsigned bits) {
   return Recompute{values};
 }
 
-TEST(Fuse, GradientsOfSmallAdaptersAreOneOpWhereTheyMeet) {
+TEST(Fuse, GradientsOfAdaptersAreOneOpWhereTheyMeet) {
   using Out = LoraUpBackwardOutput;
   Program backward = verified(add_backward(with_lora({"all-linear"})));
   int64_t apart = count(backward, OpKind::lora_up_backward);
@@ -294,7 +294,8 @@ TEST(Fuse, GradientsOfSmallAdaptersAreOneOpWhereTheyMeet) {
       std::get<LoraAttributes>(op.attributes).rank = kSmallRank + 1;
     }
   }
-  EXPECT_EQ(count(fuse_adapter_gradients(backward), OpKind::lora_up_backward), apart);
+  EXPECT_EQ(count(fuse_adapter_gradients(backward), OpKind::lora_up_backward), apart / 2)
+      << "each has the bits that it has by itself";
 }
 
 TEST(Fuse, GatesMadeAgainAreMadeByTheirGradients) {
