@@ -88,7 +88,16 @@ OpCost cost_of_up(const Program& program, const Op& op) {
 }
 OpCost cost_of_backward(const Program& program, const Op& op) {
   using Out = LoraUpBackwardOutput;
-  return cost_of_products(program, op, op.has_output(Out::ddown) && op.has_output(Out::db) ? 2 : 1);
+  if (!op.has_output(Out::ddown) || !op.has_output(Out::db)) {
+    return cost_of_products(program, op, 1);
+  }
+  OpCost both = cost_of_products(program, op, 2);
+  if (attributes_of<LoraAttributes>(op).rank > kSmallRank) {
+    // Each gradient is made as if by an op of its own, from its own reading of dy.
+    both.bytes += static_cast<double>(program.buffer(op.inputs[LoraUpBackwardInput::dy]).max_bytes());
+    both.starts += 1;
+  }
+  return both;
 }
 
 }  // namespace
