@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/lora_gradients.cuh"
 #include "program/operands.h"
@@ -28,16 +29,6 @@ cudaLaunchConfig_t launch_config(int clusters, int shared_bytes, cudaLaunchAttri
   config.attrs = &cluster;
   config.numAttrs = 1;
   return config;
-}
-
-// Clusters that the card has at work at a time.
-template <typename Kernel>
-int working_clusters(Kernel* kernel, int shared_bytes) {
-  cudaLaunchAttribute cluster{};
-  cudaLaunchConfig_t config = launch_config(1, shared_bytes, cluster);
-  int clusters = 0;
-  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config), "looking at the card");
-  return clusters;
 }
 
 // Clusters that it takes to make the down product's gradient; the slices get to know theirs.
@@ -66,9 +57,12 @@ bool launch(LoraGradientArguments a, Room wanted, cudaStream_t stream) {
   if (!hopper_is_built(kernel)) {
     return false;
   }
+  static const int kWorking = count_clusters(kernel, {1, kHopperThreads, Shape::kBytes, 1, kCluster});
+  if (kWorking == 0) {
+    return false;
+  }
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes),
         "the gradients of an adapter");
-  static const int kWorking = working_clusters(kernel, Shape::kBytes);
   a.ddown_clusters = place_ddown<Shape>(a);
   int room = kWorking - a.ddown_clusters;
   bool has_room = room >= kWorking / kLeastShareOfDb;
