@@ -255,7 +255,10 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaProducts,
                                          Case{64, 256, 320, DType::f32}, Case{1, 64, 128, DType::bf16},
                                          Case{33, 24, 101, DType::bf16}, Case{130, 257, 515, DType::bf16},
                                          Case{512, 1024, 3000, DType::bf16}, Case{65, 72, 136, DType::f16},
-                                         Case{13, 31, 67, DType::f16}),
+                                         Case{13, 31, 67, DType::f16},
+                                         // Beside the largest of a class of sizes (cuda_plan/token_sizes.h).
+                                         Case{997, 264, 136, DType::bf16}, Case{1921, 64, 72, DType::f16},
+                                         Case{777, 40, 56, DType::f32}),
                          name_of_case);
 
 // Many tensors of odd sizes in one call, with and without compute copies.

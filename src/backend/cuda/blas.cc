@@ -9,14 +9,25 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda_plan/tilings.h"
+#include "backend/cuda_plan/token_sizes.h"
 #include "base/check.h"
 #include "base/error.h"
 
 namespace snug::cuda {
 namespace {
 
-// Batches of varying length bring new shapes for ever; forgetting all of them now and then bounds the memory.
-constexpr size_t kMostChoices = 8192;
+// A model's products at all sizes of batches (cuda_plan/token_sizes.h) are fewer; forgetting all of them
+// bounds the memory whatever comes.
+constexpr size_t kMostChoices = 32768;
+
+// The product whose algorithm this one has: that of the largest batch of its size class. Tokens are the rows
+// of A in every product of a model, and never its columns, so that no address or stride depends on them.
+Gemm of_size_class(Gemm gemm) {
+  int64_t tokens = size_class_of(gemm.a.rows);
+  (gemm.transpose_a ? gemm.b : gemm.c).rows = tokens;
+  gemm.a.rows = tokens;
+  return gemm;
+}
 
 cudaDataType_t type_of(DType dtype, Float8 kind) {
   switch (dtype) {
@@ -176,7 +187,8 @@ Blas::~Blas() {
   cublasLtDestroy(handle_);
 }
 
-const Blas::Choice& Blas::choice_for(const Gemm& gemm, Descriptors& descriptors) {
+const Blas::Choice& Blas::choice_for(const Gemm& actual) {
+  const Gemm gemm = of_size_class(actual);
   uint32_t alignments =
       alignment_of(gemm.a.data) | alignment_of(gemm.b.data) << 10 | alignment_of(gemm.c.data) << 20;
   uint32_t flags = static_cast<uint32_t>(gemm.transpose_a) | static_cast<uint32_t>(gemm.transpose_b) << 1 |
@@ -190,6 +202,7 @@ const Blas::Choice& Blas::choice_for(const Gemm& gemm, Descriptors& descriptors)
   if (known != choices_.end()) {
     return known->second;
   }
+  Descriptors descriptors(gemm, tf32_);
   cublasLtMatmulPreferenceOpaque_t preference;
   check(cublasLtMatmulPreferenceInit(&preference), "describing a product");
   set(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kBlasWorkspaceBytes));
@@ -236,7 +249,7 @@ void Blas::run(const Gemm& gemm, std::span<std::byte> workspace, cudaStream_t st
   SNUG_CHECK(static_cast<int64_t>(workspace.size()) >= kBlasWorkspaceBytes,
              "a product without its workspace");
   Descriptors descriptors(gemm, tf32_);
-  const Choice& choice = choice_for(gemm, descriptors);
+  const Choice& choice = choice_for(gemm);
   float beta = gemm.accumulate ? 1.0F : 0.0F;
   check(cublasLtMatmul(handle_, &descriptors.product, &gemm.alpha, gemm.b.data, &descriptors.b, gemm.a.data,
                        &descriptors.a, &beta, gemm.c.data, &descriptors.c, gemm.c.data, &descriptors.c,

@@ -1,5 +1,5 @@
 // Matrix products by cuBLASLt: row-major matrices with any stride, fp32 sums, and an algorithm a shape that
-// is chosen once and remembered.
+// is chosen once and remembered. Batches whose numbers of tokens are of one size class share it.
 #pragma once
 
 #include <cublasLt.h>
@@ -38,7 +38,7 @@ inline Matrix matrix(const Tensor& tensor) {
 }
 
 struct Gemm {
-  Matrix a;  // m x k, or k x m if transpose_a
+  Matrix a;  // m x k, or k x m if transpose_a; its rows are a batch's tokens
   Matrix b;  // k x n, or n x k if transpose_b; the dtype of a
   Matrix c;  // m x n; the dtype of a, or fp32; of 8-bit numbers, bf16 or fp16
   bool transpose_a = false;
@@ -64,6 +64,9 @@ class Blas {
   // alone, and none is taken that adds up in an order of its own.
   void run(const Gemm& product, std::span<std::byte> workspace, cudaStream_t stream);
 
+  // How many algorithms have been chosen and are remembered.
+  size_t choices() const { return choices_.size(); }
+
  private:
   // Sizes, strides, alignments and flags.
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t, uint32_t>;
@@ -72,7 +75,7 @@ class Blas {
   };
   struct Descriptors;
 
-  const Choice& choice_for(const Gemm& product, Descriptors& descriptors);
+  const Choice& choice_for(const Gemm& product);
 
   cublasLtHandle_t handle_ = nullptr;
   bool tf32_;
