@@ -137,14 +137,15 @@ def write_llmq_tokens(path, count, vocabulary):
 
 
 def llmq_command(case, model, work):
-    # An evaluation of all of its file ends a run; it is kept short.
-    for name, tokens in (("train", 4 * case.step_tokens + 1), ("eval", case.batch * case.length + 1)):
+    # An evaluation of all of its file ends a run and every epoch: it is kept short, and no epoch ends before the run. The loader
+    # wants a sequence more than it hands out.
+    for name, tokens in (("train", STEPS * case.step_tokens + case.length + 1), ("eval", (case.batch + 1) * case.length + 1)):
         write_llmq_tokens(os.path.join(work, f"{name}.bin"), tokens, case.vocabulary)
     return [program_of("llmq"), f"--model={model}", "--from-scratch", f"--train-file={work}/train.bin", f"--eval-file={work}/eval.bin",
             f"--batch-size={case.batch}", f"--seq-len={case.length}", f"--grad-accumulation={case.accumulate}",
             f"--steps={STEPS}", "--model-dtype=bf16", "--matmul-dtype=bf16", "--opt-m-dtype=bf16", "--opt-v-dtype=bf16",
             "--gpus=1", "--use-cuda-graphs", f"--eval-every-n-steps={STEPS + 1}", "--eval-num-steps=1",
-            f"--ckpt-interval={STEPS + 1}", f"--out-dir={work}/out", f"--checkpoint-dir={work}/ckpt",
+            f"--ckpt-interval={STEPS + 1}", "--save-training-state=false", f"--out-dir={work}/out", f"--checkpoint-dir={work}/ckpt",
             f"--log-file={work}/steps.json"] + ["--recompute-block"] * case.recompute
 
 
@@ -212,6 +213,10 @@ def run_case(name, stack, logs):
     work = os.path.abspath(os.path.join(logs, f"{name}-{stack}"))
     os.makedirs(work, exist_ok=True)
     command = COMMANDS[stack](case, model_folder(case), work)
+    command[0] = os.path.abspath(shutil.which(command[0]))  # it runs in another folder
+    steps_file = os.path.join(work, "steps.json")
+    if os.path.exists(steps_file):  # of an earlier run
+        os.remove(steps_file)
     memory = CardMemory()
     memory.start()
     log = work + ".log"
@@ -222,7 +227,7 @@ def run_case(name, stack, logs):
         code = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, cwd=work).returncode
     memory.done.set()
     memory.join()
-    steps_file = os.path.join(work, "steps.json")
+    shutil.rmtree(os.path.join(work, "out"), ignore_errors=True)  # the trained model
     if os.path.exists(steps_file):
         seconds = steps_of_log(open(steps_file, encoding="utf-8").read(), case.step_tokens)
     else:
@@ -251,7 +256,7 @@ def self_test():
         command = llmq_command(CASES["F05"], "/m", work)
         assert "--grad-accumulation=4" in command and "--batch-size=32" in command, command
         words = array.array("i", open(os.path.join(work, "train.bin"), "rb").read())
-        tokens = 4 * 32 * 1024 * 4 + 1
+        tokens = STEPS * 4 * 32 * 1024 + 1024 + 1
         assert words[2:7].tolist() == [2, 4, tokens, 151936, 0] and len(words) == 256 + tokens
         assert max(words[256:]) < 151936 and min(words[256:]) >= 0
         try:
