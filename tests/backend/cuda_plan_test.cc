@@ -92,21 +92,28 @@ TEST(PlannedCard, ProductsInFp8TakeWhatIsCast) {
             kProductScratch + 32000 + 512 + 64 * 320 + 256);
 }
 
-TEST(PlannedCard, ProductsInFp8AreForHopper) {
+TEST(PlannedCard, ProductsInFp8AreForAdaAndNewer) {
   OneOp one(OpKind::linear, {{fixed(100), fixed(64)}, {fixed(320), fixed(64)}}, {{fixed(100), fixed(320)}},
             LinearAttributes{});
   Buffer& weight = one.program.buffer(one.op.inputs[1]);
   weight.format = kFp8;
-  weight.format.dtype = DType::bf16;
+  auto problem_on = [&](const char* name, DType dtype) {
+    weight.format.dtype = dtype;
+    return PlannedCard(&find_catalogue_card(name)).find_unsupported(one.program, one.op);
+  };
   EXPECT_EQ(one.unsupported(), "");
-  EXPECT_EQ(PlannedCard(&find_catalogue_card("H200")).find_unsupported(one.program, one.op), "");
-  for (const char* name : {"RTX 4090", "A100 80GB", "B200"}) {
-    const CatalogueCard& card = find_catalogue_card(name);
-    std::string problem = PlannedCard(&card).find_unsupported(one.program, one.op);
-    EXPECT_NE(problem.find("cards of compute capability 9.0 (Hopper: H100, H200) do; this one has"),
-              std::string::npos)
-        << problem;
+  for (const char* name : {"H200", "RTX 4090", "RTX 5090", "B200", "L40S"}) {
+    EXPECT_EQ(problem_on(name, DType::bf16), "") << name;
   }
+  EXPECT_EQ(problem_on("H200", DType::f16), "");
+  EXPECT_NE(problem_on("RTX 4090", DType::f16).find("(compute capability 8.9) that are too large for fp16"),
+            std::string::npos);
+  for (const char* name : {"A100 80GB", "RTX 3090", "T4"}) {
+    EXPECT_NE(problem_on(name, DType::bf16).find("8.9 (Ada: RTX 40, L4, L40S) and newer do; this one has"),
+              std::string::npos)
+        << name;
+  }
+  weight.format.dtype = DType::bf16;
   weight.parts = {{{"a"}, 0, 24}, {{"b"}, 24, 296}};
   EXPECT_EQ(one.unsupported(),
             "model.compute: fp8 takes weights whose rows and columns are multiples of 16 on a card, but \"" +

@@ -162,17 +162,19 @@ struct Blas::Descriptors {
       set(&product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(&product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias);
     }
-    if (gemm.a.dtype == DType::u8) {
+    if (gemm.a_scales != nullptr) {
       set(&product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
       set(&product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
       set(&product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm.b_scales);
       set(&product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a_scales);
+    }
+    if (gemm.a.dtype == DType::u8) {
       set(&product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, kFastFloat8Sums);
     }
   }
 };
 
-Blas::Blas(bool tf32) : tf32_(tf32) {
+Blas::Blas(bool tf32, bool scales_rows) : tf32_(tf32), scales_rows_(scales_rows) {
   check(cublasLtCreate(&handle_), "opening cuBLASLt");
   int device = 0;
   int major = 0;
@@ -181,6 +183,7 @@ Blas::Blas(bool tf32) : tf32_(tf32) {
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device),
         "looking at the card");
   is_hopper_ = major == 9;
+  scales_rows_ = scales_rows_ && is_hopper_;
 }
 
 Blas::~Blas() {
@@ -191,11 +194,11 @@ const Blas::Choice& Blas::choice_for(const Gemm& actual) {
   const Gemm gemm = of_size_class(actual);
   uint32_t alignments =
       alignment_of(gemm.a.data) | alignment_of(gemm.b.data) << 10 | alignment_of(gemm.c.data) << 20;
-  uint32_t flags = static_cast<uint32_t>(gemm.transpose_a) | static_cast<uint32_t>(gemm.transpose_b) << 1 |
-                   static_cast<uint32_t>(gemm.accumulate) << 2 |
-                   static_cast<uint32_t>(gemm.bias != nullptr) << 3 |
-                   static_cast<uint32_t>(gemm.a.dtype) << 4 | static_cast<uint32_t>(gemm.c.dtype) << 8 |
-                   static_cast<uint32_t>(gemm.a_kind) << 12;
+  uint32_t flags =
+      static_cast<uint32_t>(gemm.transpose_a) | static_cast<uint32_t>(gemm.transpose_b) << 1 |
+      static_cast<uint32_t>(gemm.accumulate) << 2 | static_cast<uint32_t>(gemm.bias != nullptr) << 3 |
+      static_cast<uint32_t>(gemm.a.dtype) << 4 | static_cast<uint32_t>(gemm.c.dtype) << 8 |
+      static_cast<uint32_t>(gemm.a_kind) << 12 | static_cast<uint32_t>(gemm.a_scales != nullptr) << 16;
   int64_t inner = gemm.transpose_a ? gemm.a.rows : gemm.a.columns;
   Key key{gemm.c.rows, gemm.c.columns, inner, gemm.a.stride, gemm.b.stride, gemm.c.stride, alignments, flags};
   auto known = choices_.find(key);
@@ -220,10 +223,11 @@ const Blas::Choice& Blas::choice_for(const Gemm& actual) {
                                                          &descriptors.a, &descriptors.c, &descriptors.c,
                                                          &preference, kCandidates, found.data(), &count);
   if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
-    throw environment_error(fmt::format(
-        "cuBLASLt has no algorithm for a {} product of {} x {} x {} on this card ({}); try another "
-        "model.dtype",
-        name_of(gemm.a.dtype), gemm.c.rows, gemm.c.columns, inner, cublasLtGetStatusString(status)));
+    throw environment_error(
+        fmt::format("cuBLASLt has no algorithm for a {} product of {} x {} x {} on this card ({}); {}",
+                    gemm.a.dtype == DType::u8 ? "fp8" : name_of(gemm.a.dtype), gemm.c.rows, gemm.c.columns,
+                    inner, cublasLtGetStatusString(status),
+                    gemm.a.dtype == DType::u8 ? "leave model.compute out" : "try another model.dtype"));
   }
   if (choices_.size() >= kMostChoices) {
     choices_.clear();

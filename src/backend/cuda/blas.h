@@ -46,7 +46,7 @@ struct Gemm {
   float alpha = 1.0F;
   bool accumulate = false;     // C += instead of C =
   const void* bias = nullptr;  // n numbers of C's dtype that are added to each row of C
-  // Operands of 8-bit floating-point numbers (u8): a m x k, b n x k, whose rows have scales.
+  // Operands of 8-bit floating-point numbers (u8): a m x k, b n x k, whose rows have scales. Null: all are 1.
   const float* a_scales = nullptr;
   const float* b_scales = nullptr;
   Float8 a_kind = Float8::e4m3;  // b's is e4m3
@@ -54,8 +54,9 @@ struct Gemm {
 
 class Blas {
  public:
-  // tf32: fp32 products with 10 bits of mantissa, on the tensor cores of Ampere and later.
-  explicit Blas(bool tf32);
+  // tf32: fp32 products with 10 bits of mantissa, on the tensor cores of Ampere and later. scales_rows:
+  // whether to use scales of rows where the card's library has them.
+  explicit Blas(bool tf32, bool scales_rows = true);
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
@@ -63,6 +64,9 @@ class Blas {
   // C = or += alpha * A B (+ bias). The same call gives the same bits: the algorithm follows from the shape
   // alone, and none is taken that adds up in an order of its own.
   void run(const Gemm& product, std::span<std::byte> workspace, cudaStream_t stream);
+
+  // Whether products of 8-bit numbers can have scales of rows; else they come without any.
+  bool scales_rows() const { return scales_rows_; }
 
   // How many algorithms have been chosen and are remembered.
   size_t choices() const { return choices_.size(); }
@@ -80,6 +84,7 @@ class Blas {
   cublasLtHandle_t handle_ = nullptr;
   bool tf32_;
   bool is_hopper_ = false;
+  bool scales_rows_;
   int multiprocessors_ = 0;
   std::map<Key, Choice> choices_;
 };

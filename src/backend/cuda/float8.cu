@@ -244,7 +244,7 @@ void run_float8(const Queue& queue, Gemm product, const CodeLayout& layout, cons
   if (is_forward) {
     product.b = codes_of(weight_codes, out, in);
     product.b_scales = weight_scales;
-    queue.blas->run(product, scratch.rest(), queue.stream);
+    run_with_row_scales(queue, product, scratch.rest());
     return;
   }
   auto* turned = scratch.take<uint8_t>(sizes.slice * out);
@@ -261,7 +261,7 @@ void run_float8(const Queue& queue, Gemm product, const CodeLayout& layout, cons
     check_launch("transposing a weight");
     product.b = codes_of(turned, now, out);
     product.c = c.column_block(begin, now);
-    queue.blas->run(product, scratch.rest(), queue.stream);
+    run_with_row_scales(queue, product, scratch.rest());
   }
 }
 

@@ -28,4 +28,8 @@ void cast_rows(cudaStream_t stream, const Matrix& x, const Float8Rows& rows);
 void run_float8(const Queue& queue, Gemm product, const CodeLayout& layout, const Tensor& weight,
                 std::span<std::byte> workspace);
 
+// A product of 8-bit numbers whose rows have scales, powers of two, on cards whose library multiplies with
+// them and on those where it does not.
+void run_with_row_scales(const Queue& queue, const Gemm& product, std::span<std::byte> workspace);
+
 }  // namespace snug::cuda

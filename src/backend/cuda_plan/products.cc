@@ -92,17 +92,25 @@ std::string find_unsupported_product(const Program& program, const Op& op) {
 
 std::string find_unsupported_float8(const Program& program, const Op& op, int capability) {
   const Buffer& weight = program.buffer(op.inputs[1]);
+  constexpr int kAda = 89;
   constexpr int kHopper = 90;
-  if (capability != 0 && capability != kHopper) {
+  if (capability != 0 && capability < kAda) {
     return fmt::format(
-        "model.compute: fp8 multiplies numbers of 8 bits with a scale a row, which cards of compute "
-        "capability 9.0 "
-        "(Hopper: H100, H200) do; this one has {}.{}: leave model.compute out",
+        "model.compute: fp8 multiplies numbers of 8 bits, which cards of compute capability 8.9 (Ada: RTX "
+        "40, "
+        "L4, L40S) and newer do; this one has {}.{}: leave model.compute out",
         capability / 10, capability % 10);
   }
   if (weight.format.dtype == DType::f32) {
     return "model.compute: fp8 adds up what becomes bf16 or fp16 on a card, but model.dtype is fp32: write "
            "model.dtype: bf16";
+  }
+  if (weight.format.dtype == DType::f16 && capability != 0 && capability != kHopper) {
+    return fmt::format(
+        "model.compute: fp8 makes sums on this card (compute capability {}.{}) that are too large for fp16 "
+        "before "
+        "they are scaled: write model.dtype: bf16",
+        capability / 10, capability % 10);
   }
   // Rows and columns by which products of 8 bits are loaded, and the parts of one weight joined.
   constexpr int64_t kUnit = 16;
