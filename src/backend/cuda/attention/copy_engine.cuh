@@ -99,6 +99,10 @@ __device__ inline void wait_written() {
 __device__ inline void fence_copy_engine() {
   asm volatile("fence.proxy.async;\n" ::: "memory");
 }
+// Of global memory alone, which costs less.
+__device__ inline void fence_copy_engine_global() {
+  asm volatile("fence.proxy.async.global;\n" ::: "memory");
+}
 
 #endif  // SNUG_HOPPER
 

@@ -200,13 +200,12 @@ __device__ inline void add_dq(const GradientBlock<Shape>& block, int writer) {
     } else {
       while (read_turn(to.turn) != to.mine) {
       }
-      fence_copy_engine();
+      fence_copy_engine_global();
       start_add(to.sums, from, to.slots * kSlotBytes);
     }
     wait_read();
     arrive(block.sums_read(step));
-    wait_written();
-    fence_copy_engine();
+    wait_written();  // after which the engine's writes are as this thread's own
     pass_turn(to.turn, to.mine + 1);
   }
 }
