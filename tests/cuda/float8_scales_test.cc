@@ -111,14 +111,16 @@ void expect_product(bool scales_rows, Float8 kind, bool accumulate, bool has_bia
         sum += term;
         magnitude += std::abs(term);
       }
-      sum += accumulate ? double{old[at]} : 0.0;
-      magnitude += accumulate ? std::abs(double{old[at]}) : 0.0;
-      double expected = sum + (has_bias ? double{added[static_cast<size_t>(n)]} : 0.0);
+      double before_it = accumulate ? double{old[at]} : 0.0;
+      double behind_it = has_bias ? double{added[static_cast<size_t>(n)]} : 0.0;
+      double expected = sum + before_it + behind_it;
       // The units add 32 products at a time to what is there, all cut off at 13 bits of the largest: up to a
       // unit of the last place for the products and one for what they are added to. bf16 has 8 bits, and with
-      // a bias behind the scales the sum is rounded twice.
+      // a bias what is added up first is rounded before the rest is added.
       constexpr double kTurns = (kIn + 31) / 32;
-      double tolerance = magnitude * kTurns * 0x1p-12 + (std::abs(expected) + std::abs(sum)) * 0x1p-8;
+      double magnitudes = magnitude + std::abs(before_it);
+      double rounded = std::abs(sum) + std::abs(before_it) + std::abs(behind_it) + std::abs(expected);
+      double tolerance = magnitudes * kTurns * 0x1p-12 + rounded * 0x1p-8;
       ASSERT_NEAR(result[at], expected, tolerance) << t << ", " << n;
     }
   }
