@@ -19,6 +19,7 @@ struct Variant {
   bool plain = false;
   bool without_hopper = true;
   int64_t shared_limit_bytes = 0;
+  int key_tile_blocks = 0;
 };
 
 double number_in(const std::vector<unsigned char>& data, int64_t i, AttentionNumber number) {
@@ -83,6 +84,7 @@ class Check {
     p.without_tensor_cores = variant.plain;
     p.without_hopper = variant.without_hopper;
     p.shared_limit_bytes = variant.shared_limit_bytes;
+    p.key_tile_blocks = variant.key_tile_blocks;
   }
 
   bool run() {
@@ -253,18 +255,27 @@ std::vector<Problem> check_problems() {
 
 std::vector<Variant> variants_of(const std::string& mode) {
   if (mode == "portable") {
-    return {{"fp16", AttentionNumber::f16},
+    return {{"fp16, 3 a tile", AttentionNumber::f16, false, true, 0, 3},
             {"bf16 in 99 KB", AttentionNumber::bf16, false, true, kConsumerLimit}};
+  }
+  if (mode == "shared") {
+    return {{"fp16, 3 a tile", AttentionNumber::f16, false, true, 0, 3},
+            {"bf16, 2 a tile", AttentionNumber::bf16, false, true, 0, 2},
+            {"bf16 in 99 KB, 8", AttentionNumber::bf16, false, true, kConsumerLimit, 8},
+            {"bf16", AttentionNumber::bf16}};
   }
   std::vector<Variant> variants;
   if (mode != "hopper") {
     variants.push_back({"fp16", AttentionNumber::f16});
+    variants.push_back({"fp16, 3 a tile", AttentionNumber::f16, false, true, 0, 3});
     variants.push_back({"fp16 in 64 KB", AttentionNumber::f16, false, true, kTuringLimit});
     variants.push_back({"bf16 plain", AttentionNumber::bf16, true});
   }
   if (mode == "check") {
     variants.push_back({"bf16", AttentionNumber::bf16});
+    variants.push_back({"bf16, 2 a tile", AttentionNumber::bf16, false, true, 0, 2});
     variants.push_back({"bf16 in 99 KB", AttentionNumber::bf16, false, true, kConsumerLimit});
+    variants.push_back({"bf16 in 99 KB, 8", AttentionNumber::bf16, false, true, kConsumerLimit, 8});
     variants.push_back({"fp32", AttentionNumber::f32, true});
   }
   if (mode != "turing") {
@@ -274,9 +285,9 @@ std::vector<Variant> variants_of(const std::string& mode) {
   return variants;
 }
 
-// `check`: everything. `turing`: what code for sm_75 can do. `hopper` and `portable`: a third of the
-// problems, for slow tools.
-int run_checks(const std::string& mode) {
+// `check`: everything. `turing`: what code for sm_75 can do. `shared`: gradients of which blocks share tiles.
+// `hopper` and `portable`: a third of the problems, for slow tools. `only`: a part of a problem's name.
+int run_checks(const std::string& mode, const std::string& only) {
   std::vector<Variant> variants = variants_of(mode);
   int failed = 0;
   for (const Variant& variant : variants) {
@@ -285,6 +296,9 @@ int run_checks(const std::string& mode) {
     std::vector<Problem> problems = check_problems();
     for (size_t i = 0; i < problems.size(); i += mode == "hopper" || mode == "portable" ? 3 : 1) {
       const Problem& problem = problems[i];
+      if (std::string(problem.name).find(only) == std::string::npos) {
+        continue;
+      }
       Check check(problem, variant);
       failed += check.run() ? 0 : 1;
       worst = std::max(worst, check.worst());
@@ -389,8 +403,9 @@ void print_bits(const std::string& only) {
   }
 }
 
-// `only`: a part of a problem's name; `ways`: initials of the ways to time.
-void run_timing(const std::string& only, const std::string& ways) {
+// `only`: a part of a problem's name; `ways`: initials of the ways to time; `key_tile_blocks`: as in
+// AttentionParameters.
+void run_timing(const std::string& only, const std::string& ways, int key_tile_blocks) {
   for (const Problem& problem : timed_problems()) {
     for (const char* way : {"portable", "consumer", "hopper"}) {
       if (std::string(problem.name).find(only) == std::string::npos ||
@@ -401,6 +416,7 @@ void run_timing(const std::string& only, const std::string& ways) {
       AttentionParameters p = setting.parameters;
       p.without_hopper = way[0] != 'h';
       p.shared_limit_bytes = way[0] == 'c' ? kConsumerLimit : 0;
+      p.key_tile_blocks = key_tile_blocks;
       double flops = 0;
       for (size_t s = 0; s < problem.queries.size(); ++s) {
         flops += 4.0 * problem.queries[s] * problem.key_counts()[s] * problem.heads * problem.head_dim *
@@ -423,12 +439,13 @@ int main(int count, char** arguments) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::string mode = count > 1 ? arguments[1] : "check";
   if (mode == "time") {
-    snug::cuda::run_timing(count > 2 ? arguments[2] : "", count > 3 ? arguments[3] : "pch");
+    snug::cuda::run_timing(count > 2 ? arguments[2] : "", count > 3 ? arguments[3] : "pch",
+                           count > 4 ? std::atoi(arguments[4]) : 0);
     return 0;
   }
   if (mode == "bits") {
     snug::cuda::print_bits(count > 2 ? arguments[2] : "");
     return 0;
   }
-  return snug::cuda::run_checks(mode);
+  return snug::cuda::run_checks(mode, count > 2 ? arguments[2] : "");
 }

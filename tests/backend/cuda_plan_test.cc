@@ -150,13 +150,22 @@ TEST(PlannedCard, TheLossHeadHoldsAChunkOfLogits) {
 
 // Two numbers a query and head. For the gradient in one pass the sums of dq in fp32, with up to 8 rows more a
 // sequence, a count for each tile of 64 queries and head, and two numbers for each tile of 64 keys; one tile
-// more a sequence of both.
+// more a sequence of both. For keys that blocks share, dk and dv in fp32, with a tile of 128 more a sequence,
+// up to 28 MiB, and two counts for each tile of 64.
 TEST(PlannedCard, AttentionsGradientKeepsSumsOfDq) {
   int64_t rows = 4096 * 28 * 2 * 4;
   int64_t dq = (4096 + 2 * 8) * 28 * 128 * 4;
+  int64_t dkv = 28 << 20;
   EXPECT_EQ(attention_backward(attention_of(28, 128), 4096, 2).workspace_bytes(),
-            rows + align_up((4096 / 64 + 2) * 28 * 4) + align_up((4096 / 64 + 2) * 8) + dq);
+            rows + align_up(((4096 / 64 + 2) * 28 + dkv / (64 * 2 * 128 * 4) * 2) * 4) +
+                align_up((4096 / 64 + 2) * 8) + dq + dkv);
+  AttentionAttributes grouped = attention_of(28, 128);
+  grouped.kv_heads = 4;
+  EXPECT_EQ(attention_backward(grouped, 512, 1).workspace_bytes(),
+            512 * 28 * 2 * 4 + align_up((9 * 28 + 10 * 4 * 2) * 4) + align_up(9 * 8) +
+                (512 + 8) * 28 * 128 * 4 + (512 + 128) * 4 * 2 * 128 * 4);
   // T5's biases: also partial sums of 32 buckets a head, for tiles of 16 queries and one more a sequence.
+  // Blocks share no keys there.
   AttentionAttributes biased = attention_of(32, 64);
   biased.causal = false;
   biased.relative_buckets = 32;

@@ -86,10 +86,17 @@ AttentionWorkspace attention_workspace(const AttentionParameters& p) {
   }
   if (p.number != AttentionNumber::f32 && p.head_dim <= 128 && p.dropout == 0) {
     int64_t query_tiles = tile_slots(p.queries, p.sequences, kSmallestGradientTile);
-    workspace.turns_at = place(query_tiles * p.heads * 4);
+    int64_t key_bytes = int64_t{2} * gradient_head_dim(p.head_dim) * 4;
+    if (p.buckets == 0) {
+      int64_t keys = tile_slots(p.keys, p.sequences, kLargestGradientTile) * kLargestGradientTile;
+      workspace.dkv_bytes = std::min(keys * p.kv_heads * key_bytes, kMaximumSharedBytes);
+    }
+    int64_t shared_tiles = workspace.dkv_bytes / (kSmallestGradientTile * key_bytes);
+    workspace.turns_at = place((query_tiles * p.heads + shared_tiles * 2) * 4);
     workspace.key_tiles_at = place(key_tiles * 8);
     int64_t rows = tile_slots(p.queries, p.sequences, kGradientSumRows) * kGradientSumRows;
     workspace.dq_at = place(rows * p.heads * gradient_head_dim(p.head_dim) * 4);
+    workspace.dkv_at = place(workspace.dkv_bytes);
   }
   return workspace;
 }

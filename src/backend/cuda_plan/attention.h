@@ -69,6 +69,7 @@ struct AttentionParameters {
   int64_t shared_limit_bytes = 0;  // tests: act as on a card with this much shared memory; 0: the card's own
   bool without_tensor_cores = false;  // tests: the plain kernels
   bool without_hopper = false;        // tests: the kernels of every card since Turing
+  int key_tile_blocks = 0;  // tests: so many blocks share a tile of keys, where they may; 0: as is best
 };
 
 // What an op says, without counts and addresses.
@@ -98,12 +99,22 @@ constexpr int gradient_head_dim(int head_dim) {
   return head_dim <= 64 ? 64 : 128;
 }
 
+// Where tiles of keys are few, several blocks share each (one_pass_gradient.cu) and add up dk and dv in fp32.
+// Those of all kv heads may take so much: where there are more keys, there are tiles enough for every card's
+// processors, and each has a block for itself.
+inline constexpr int kLargestGradientTile = 128;
+inline constexpr int64_t kMaximumSharedBytes = int64_t{28} << 20;
+
 // Where the parts of the backward pass's scratch memory begin, in bytes. First two floats a query and head.
 struct AttentionWorkspace {
-  int64_t bias_at = 0;       // partials of the bias's gradient
-  int64_t turns_at = 0;      // int32 [heads, query tiles]: how many key tiles have added to dq
+  int64_t bias_at = 0;  // partials of the bias's gradient
+  // int32 [heads, query tiles]: how many key tiles have added to dq; then, of tiles of keys that blocks
+  // share, [key tiles, 2]: how many blocks have added to dv and to dk.
+  int64_t turns_at = 0;
   int64_t key_tiles_at = 0;  // int32 [key tile slots, 2]: sequence and tile, in the order of work
   int64_t dq_at = 0;         // fp32 [heads, slots of queries, 8 * padded head_dim]
+  int64_t dkv_at = 0;        // fp32 [key tiles, 2, keys of a tile, padded head_dim]
+  int64_t dkv_bytes = 0;     // of key tiles that blocks may share
   int64_t bytes = 0;
 };
 AttentionWorkspace attention_workspace(const AttentionParameters& parameters);

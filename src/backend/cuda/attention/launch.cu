@@ -46,6 +46,8 @@ AttentionArguments make_arguments(const AttentionParameters& p) {
     a.turns = reinterpret_cast<int32_t*>(workspace + parts.turns_at);
     a.key_tiles = reinterpret_cast<int2*>(workspace + parts.key_tiles_at);
     a.dq_sums = reinterpret_cast<float*>(workspace + parts.dq_at);
+    a.dkv_sums = reinterpret_cast<float4*>(workspace + parts.dkv_at);
+    a.dkv_bytes = parts.dkv_bytes;
     a.sum_slots = static_cast<int>(tile_slots(p.queries, p.sequences, kGradientSumRows));
   }
   return a;

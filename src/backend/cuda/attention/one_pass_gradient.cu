@@ -8,7 +8,8 @@
 // (the fewer reads of shared memory a product), and
 //   dv += p^T do, dk += dscores^T q stay in registers, dq = dscores k is added to sums in global memory,
 //   where
-// the key tiles of a sequence take turns: every run gives the same bits.
+// the key tiles of a sequence take turns: every run gives the same bits. Where key tiles are few, several
+// blocks share each, take its steps in turn and add up dk and dv in global memory, one after another.
 #include <algorithm>
 
 #include "backend/cuda/attention/gradient.cuh"
@@ -130,6 +131,7 @@ struct OnePass {
   static constexpr int kRowTiles = Shape::kRowTiles;
   static constexpr int kScoreBlocks = Shape::kScoreColumns / 8;
   static constexpr int kKeyBlocks = Shape::kKeyColumns / 8;
+  static constexpr int kTileSums = kRowTiles * kKeyBlocks;  // of dk or dv, four at a time, a thread
   const GradientWalk<Shape>& walk;
   unsigned char* shared;
   uint32_t memory;
@@ -184,6 +186,46 @@ struct OnePass {
     add_dq<Shape>(dq, walk.sums_of(step), query_row, query_column);
   }
 
+  // Of a tile that blocks share: each adds its sums of dv and dk to those of the blocks before it, which have
+  // started, in the order of their ranks. False: others come after this one.
+  __device__ bool add_up(int rank) {
+    int64_t tile = static_cast<int64_t>(walk.work.slot) * walk.a.p.kv_heads + walk.work.head;
+    int32_t* turns = walk.a.turns + walk.a.p.heads * walk.a.query_tiles + 2 * tile;
+    float4* sums = walk.a.dkv_sums + tile * (2 * kTileSums * Shape::kThreads) + threadIdx.x;
+    bool ends = rank == walk.a.tile_blocks - 1;
+    add_matrix(dv, sums, turns, rank, ends);
+    add_matrix(dk, sums + kTileSums * Shape::kThreads, turns + 1, rank, ends);
+    return ends;
+  }
+
+  // Different warps wait and pass on: dk's turn may come while dv's is passed on.
+  __device__ void add_matrix(Sums<kRowTiles, kKeyBlocks>& mine, float4* sums, int32_t* turn, int rank,
+                             bool ends) {
+    if (threadIdx.x == 32) {
+      while (read_turn(turn) != rank) {
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kTileSums; ++i) {
+      float(&part)[4] = mine[i / kKeyBlocks][i % kKeyBlocks];
+      if (rank > 0) {
+        float4 before = __ldcg(sums + i * Shape::kThreads);
+        part[0] += before.x;
+        part[1] += before.y;
+        part[2] += before.z;
+        part[3] += before.w;
+      }
+      if (!ends) {
+        __stcg(sums + i * Shape::kThreads, make_float4(part[0], part[1], part[2], part[3]));
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0 && !ends) {
+      pass_turn(turn, rank + 1);
+    }
+  }
+
   __device__ void store() const {
     const AttentionArguments& a = walk.a;
     const Work& work = walk.work;
@@ -201,12 +243,17 @@ struct OnePass {
   }
 };
 
-template <typename T, class Shape>
+// kShared: blocks share key tiles. A kernel of its own, as the others would be 1.5% slower for it.
+template <typename T, class Shape, bool kShared>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     one_pass_kernel(const __grid_constant__ AttentionArguments a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   GradientWalk<Shape> walk{a};
-  if (!walk.find(static_cast<int>(blockIdx.x))) {
+  int tile_blocks = kShared ? a.tile_blocks : 1;
+  int tile = static_cast<int>(blockIdx.x) / tile_blocks;
+  int rank = static_cast<int>(blockIdx.x) % tile_blocks;
+  // The block that adds up last has the most steps.
+  if (!walk.find(tile, tile_blocks - 1 - rank, tile_blocks)) {
     return;
   }
   int warp = static_cast<int>(threadIdx.x) / 32;
@@ -248,58 +295,96 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   wait_copies<0>();
   __syncthreads();
   pass_turn_of(walk, walk.steps - 1);
-  pass.store();
+  if (!kShared || pass.add_up(static_cast<int>(blockIdx.x) % a.tile_blocks)) {
+    pass.store();
+  }
 }
 
 template <typename T, class Shape>
 cudaError_t launch(AttentionArguments a, cudaStream_t stream) {
   set_gradient_tiles(a, Shape::kKeys, Shape::kQueries);
   a.pairs_apart = true;
-  int64_t blocks = tile_slots(a.p.keys, a.p.sequences, Shape::kKeys) * a.p.kv_heads;
+  int64_t tiles = tile_slots(a.p.keys, a.p.sequences, Shape::kKeys) * a.p.kv_heads;
   cudaError_t status = make_rows(a, stream);
   if (status == cudaSuccess) {
-    status = launch_attention(one_pass_kernel<T, Shape>, a, {blocks, Shape::kThreads, Shape::kBytes}, stream);
+    auto* kernel = a.tile_blocks > 1 ? one_pass_kernel<T, Shape, true> : one_pass_kernel<T, Shape, false>;
+    status = launch_attention(kernel, a, {tiles * a.tile_blocks, Shape::kThreads, Shape::kBytes}, stream);
   }
   return status == cudaSuccess ? round_query_gradient(a, stream) : status;
 }
 
-// The time of the longest block or, if that is more, of a processor's share of all blocks: in steps, doubled.
+// How many blocks share a key tile, and how long the gradient takes then: in tenths of a step with 64 keys.
+struct Way {
+  int tile_blocks = 1;
+  int64_t time = INT64_MAX;
+};
+
+// The longest block's time or, if that is more, a processor's share of all blocks', in steps, doubled.
+// Beginning and ending takes about a step, and where blocks share a tile, one more for each, as they add up
+// one after another.
 template <class Shape>
-int64_t count_steps(const AttentionArguments& a, int processors) {
+int64_t time_of(const AttentionArguments& a, int tile_blocks, int64_t blocks_at_once) {
   int64_t tiles = (a.p.keys + Shape::kKeys - 1) / Shape::kKeys * a.p.kv_heads;
-  int64_t longest = (a.p.queries / a.p.sequences + Shape::kQueries - 1) / Shape::kQueries;
-  int64_t steps = a.p.causal ? longest + 1 : 2 * longest;
-  return std::max(tiles * steps / processors, 2 * longest) * a.group;
+  int64_t longest = (a.p.queries / a.p.sequences + Shape::kQueries - 1) / Shape::kQueries * a.group;
+  int64_t steps = a.p.causal ? longest + a.group : 2 * longest;  // of a key tile
+  int64_t ends = tile_blocks == 1 ? 2 : 2 * tile_blocks + 2;
+  return std::max(tiles * (steps + tile_blocks * ends) / blocks_at_once, 2 * longest / tile_blocks + ends);
 }
 
-// The first of the shapes that the card has room for; false: none.
-template <typename T, class Shape, class... Smaller>
-bool launch_fitting(const AttentionArguments& a, const Card& card, cudaStream_t stream, cudaError_t& status) {
-  if (Shape::kBytes <= card.shared_limit_bytes) {
-    status = launch<T, Shape>(a, stream);
-    return true;
+constexpr int kMostTileBlocks = 8;
+
+template <class Shape>
+Way choose_way(const AttentionArguments& a, const Card& card) {
+  Way best;
+  int blocks_at_once = card.processors * std::min(Shape::kBlocks, card.shared_limit_bytes / Shape::kBytes);
+  int64_t slots = tile_slots(a.p.keys, a.p.sequences, Shape::kKeys) * a.p.kv_heads;
+  bool may_share = slots * 2 * Shape::kKeys * Shape::kHeadDim * 4 <= a.dkv_bytes;
+  for (int blocks = 1; blocks <= (may_share ? kMostTileBlocks : 1); ++blocks) {
+    if (may_share && a.p.key_tile_blocks > 0 && blocks != a.p.key_tile_blocks) {
+      continue;
+    }
+    // A step with 128 keys takes about 1.4 times as long as one with 64.
+    int64_t time = (Shape::kKeys == 64 ? 5 : 7) * time_of<Shape>(a, blocks, blocks_at_once);
+    if (time < best.time) {
+      best = {blocks, time};
+    }
   }
-  if constexpr (sizeof...(Smaller) > 0) {
-    return launch_fitting<T, Smaller...>(a, card, stream, status);
-  }
-  return false;
+  return best;
 }
 
-// Of heads above 64, 128 keys at a time take the least time for each, if there are enough of them for all
-// processors: a step with 128 keys takes about 1.4 times as long as one with 64.
+// The fastest of the shapes that the card has room for; false: none.
+template <typename T, class... Shapes>
+bool launch_fastest(AttentionArguments a, const Card& card, cudaStream_t stream, cudaError_t& status) {
+  Way best;
+  cudaError_t (*launch_best)(AttentionArguments, cudaStream_t) = nullptr;
+  auto consider = [&](auto shape) {
+    using Shape = decltype(shape);
+    Way way = Shape::kBytes <= card.shared_limit_bytes ? choose_way<Shape>(a, card) : Way{};
+    if (way.time < best.time) {
+      best = way;
+      launch_best = launch<T, Shape>;
+    }
+  };
+  (consider(Shapes{}), ...);
+  if (launch_best == nullptr) {
+    return false;
+  }
+  a.tile_blocks = best.tile_blocks;
+  a.batch_sequences = std::max(1, card.processors / 4 / (a.p.kv_heads * best.tile_blocks));
+  status = launch_best(a, stream);
+  return true;
+}
+
 template <typename T>
-bool launch_for_head(AttentionArguments a, const Card& card, cudaStream_t stream, cudaError_t& status) {
-  a.batch_sequences = std::max(1, card.processors / 4 / a.p.kv_heads);
+bool launch_for_head(const AttentionArguments& a, const Card& card, cudaStream_t stream,
+                     cudaError_t& status) {
   if (a.p.head_dim <= 64) {
-    return launch_fitting<T, OnePassShape<64, 4, 128, 1, 2>>(a, card, stream, status);
+    return launch_fastest<T, OnePassShape<64, 4, 128, 1, 2>>(a, card, stream, status);
   }
   using Large = OnePassShape<128, 8, 128, 2, 1>;
   using Small = OnePassShape<128, 8, 64, 2, 1>;
   using Smallest = OnePassShape<128, 8, 64, 1, 1>;
-  if (7 * count_steps<Large>(a, card.processors) <= 5 * count_steps<Small>(a, card.processors)) {
-    return launch_fitting<T, Large, Small, Smallest>(a, card, stream, status);
-  }
-  return launch_fitting<T, Small, Smallest>(a, card, stream, status);
+  return launch_fastest<T, Large, Small, Smallest>(a, card, stream, status);
 }
 
 }  // namespace

@@ -115,7 +115,8 @@ __global__ void rows_kernel(const __grid_constant__ AttentionArguments a, int or
     make_row<T>(a, static_cast<int64_t>(block - order_blocks) * kThreads + threadIdx.x);
     return;
   }
-  for (int i = thread; i < a.p.heads * a.query_tiles; i += order_blocks * kThreads) {
+  int turns = a.p.heads * a.query_tiles + (a.tile_blocks > 1 ? 2 * a.p.kv_heads * slots : 0);
+  for (int i = thread; i < turns; i += order_blocks * kThreads) {
     a.turns[i] = 0;
   }
   if (thread < slots) {

@@ -30,11 +30,13 @@ struct AttentionArguments {
   int bias_tiles = 0;
 
   // The gradient in one pass; null: not used.
-  int32_t* turns = nullptr;   // [heads, query tile slots]: key tiles that have added to dq_sums
-  int2* key_tiles = nullptr;  // [key tile slots]: sequence and tile, in the order of work; -1: none. One
-                              // sequence's tiles are in order, which needs no list
-  float* dq_sums = nullptr;   // [heads, sum_slots, 8 * padded head_dim]
-  int tile_keys = 0;          // of the kernel that is launched
+  int32_t* turns = nullptr;    // [heads, query tile slots]: key tiles that have added to dq_sums
+  int2* key_tiles = nullptr;   // [key tile slots]: sequence and tile, in the order of work; -1: none. One
+                               // sequence's tiles are in order, which needs no list
+  float* dq_sums = nullptr;    // [heads, sum_slots, 8 * padded head_dim]
+  float4* dkv_sums = nullptr;  // [key tiles, 2, ..]: of tiles that blocks share, as their threads hold them
+  int64_t dkv_bytes = 0;
+  int tile_keys = 0;  // of the kernel that is launched
   int tile_queries = 0;
   int query_tiles = 0;       // slots
   int sum_slots = 0;         // of kGradientSumRows queries
@@ -42,6 +44,7 @@ struct AttentionArguments {
   bool rounds_dq = false;    // the gradient's kernel writes dq itself
   bool pairs_tiles = false;  // a sequence's last two key tiles share the blocks of one
   int batch_sequences = 1;   // whose tiles are worked on together
+  int tile_blocks = 1;       // that share a key tile and add up in dkv_sums, taking turns
 
   uint32_t keep_limit = 0;  // a weight is kept if its random word is at least this
   float kept_scale = 1;
