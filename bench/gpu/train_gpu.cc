@@ -213,7 +213,9 @@ class WeightFiller {
       std::transform(values_.begin(), values_.end(), scaled.begin(),
                      [&](float value) { return value * deviation + mean; });
       raw.resize(scaled.size() * static_cast<size_t>(size_of(dtype)));
-      convert(DType::f32, scaled.data(), dtype, raw.data(), static_cast<int64_t>(scaled.size()));
+      if (is_floating(dtype)) {  // the rests of bf16 numbers are integers, and begin as zeros
+        convert(DType::f32, scaled.data(), dtype, raw.data(), static_cast<int64_t>(scaled.size()));
+      }
     }
     return raw;
   }
@@ -241,7 +243,8 @@ void fill_weights(Executor& executor, WeightFiller& filler) {
       continue;
     }
     filler.fill(buffer.name, start.deviation, start.mean);
-    filler.fill(buffer.name + ".master", start.deviation, start.mean);
+    filler.fill(master_name(buffer.name), start.deviation, start.mean);
+    filler.fill(rest_name(buffer.name), start.deviation, start.mean);
   }
 }
 

@@ -10,24 +10,13 @@
 namespace snug {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, DType>, 18> kNames = {{
-    {"fp32", DType::f32},
-    {"bf16", DType::bf16},
-    {"fp16", DType::f16},
-    {"fp64", DType::f64},
-    {"int32", DType::i32},
-    {"int64", DType::i64},
-    {"uint8", DType::u8},
-    {"float32", DType::f32},
-    {"bfloat16", DType::bf16},
-    {"float16", DType::f16},
-    {"float64", DType::f64},
-    {"f32", DType::f32},
-    {"f16", DType::f16},
-    {"float", DType::f32},
-    {"half", DType::f16},
-    {"torch.float32", DType::f32},
-    {"torch.bfloat16", DType::bf16},
+constexpr std::array<std::pair<std::string_view, DType>, 19> kNames = {{
+    {"fp32", DType::f32},          {"bf16", DType::bf16},         {"fp16", DType::f16},
+    {"fp64", DType::f64},          {"int16", DType::i16},         {"int32", DType::i32},
+    {"int64", DType::i64},         {"uint8", DType::u8},          {"float32", DType::f32},
+    {"bfloat16", DType::bf16},     {"float16", DType::f16},       {"float64", DType::f64},
+    {"f32", DType::f32},           {"f16", DType::f16},           {"float", DType::f32},
+    {"half", DType::f16},          {"torch.float32", DType::f32}, {"torch.bfloat16", DType::bf16},
     {"torch.float16", DType::f16},
 }};
 

@@ -8,7 +8,7 @@
 
 namespace snug {
 
-enum class DType : uint8_t { f32, bf16, f16, f64, i32, i64, u8 };
+enum class DType : uint8_t { f32, bf16, f16, f64, i16, i32, i64, u8 };
 
 constexpr int64_t size_of(DType dtype) {
   switch (dtype) {
@@ -20,6 +20,7 @@ constexpr int64_t size_of(DType dtype) {
       return 4;
     case DType::bf16:
     case DType::f16:
+    case DType::i16:
       return 2;
     case DType::u8:
       return 1;

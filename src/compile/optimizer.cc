@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/dynamic_map.h"
 #include "program/builder.h"
 #include "program/names.h"
@@ -21,10 +22,6 @@ bool is_decayed(const Buffer& parameter) {
 }
 
 }  // namespace
-
-std::string master_name(const Buffer& parameter) {
-  return parameter.format == DType::f32 ? parameter.name : master_name(parameter.name);
-}
 
 Program add_loss_scale(Program train) {
   Builder builder(std::move(train));
@@ -45,14 +42,39 @@ struct UpdateLists {
   std::vector<const Buffer*> trained;  // of the training program
   std::vector<BufferId> gradients;
   std::vector<BufferId> parameters;
-  std::vector<BufferId> copies;
+  Beside kind_beside = Beside::nothing;
+  std::vector<BufferId> beside;
   std::vector<float> weight_decay;
 };
 
-// bf16 parameters go without, where they are rounded stochastically; fp16's small range would lose small
-// ones.
-bool needs_master(DType parameter, OptimizerStates states) {
-  return parameter == DType::f16 || (parameter == DType::bf16 && states == OptimizerStates::fp32);
+// bf16 is the upper half of fp32. fp16 is not, and its small range would lose small ones: it has a master
+// whatever the states are.
+Beside kind_beside(DType parameter, OptimizerStates states) {
+  if (parameter == DType::f16) {
+    return Beside::compute_copy;
+  }
+  return parameter == DType::bf16 && states == OptimizerStates::fp32 ? Beside::rest : Beside::nothing;
+}
+
+// The parameter, as the update has it, and what is beside it.
+void add_parameter(Builder& builder, const Buffer& parameter, UpdateLists& lists) {
+  auto add = [&](const std::string& name, DType dtype, Role role) {
+    return builder.persistent(name, dtype, parameter.dims, role, Origin::program);
+  };
+  BufferId computed = add(parameter.name, parameter.dtype(), parameter.role);
+  switch (lists.kind_beside) {
+    case Beside::nothing:
+      lists.parameters.push_back(computed);
+      return;
+    case Beside::compute_copy:
+      lists.parameters.push_back(add(master_name(parameter.name), DType::f32, Role::master_bits));
+      lists.beside.push_back(computed);
+      return;
+    case Beside::rest:
+      lists.parameters.push_back(computed);
+      lists.beside.push_back(add(rest_name(parameter.name), DType::i16, Role::master_bits));
+      return;
+  }
 }
 
 UpdateLists make_lists(Builder& builder, const Program& train, const TrainingSection& training) {
@@ -62,19 +84,15 @@ UpdateLists make_lists(Builder& builder, const Program& train, const TrainingSec
       continue;
     }
     const std::string& name = parameter.name;
-    bool has_master = needs_master(parameter.dtype(), training.optimizer_states);
+    Beside kind = kind_beside(parameter.dtype(), training.optimizer_states);
+    SNUG_CHECK(lists.trained.empty() || kind == lists.kind_beside, "one update has parameters of one kind");
+    lists.kind_beside = kind;
     lists.trained.push_back(&parameter);
     BufferId gradient = train.find(gradient_name(name));  // none: no op reaches it, and it stays zero
     lists.gradients.push_back(builder.persistent(
         gradient_name(name), gradient == kNoBuffer ? DType::f32 : train.buffer(gradient).dtype(),
         parameter.dims, Role::gradients));
-    lists.parameters.push_back(builder.persistent(
-        has_master ? master_name(parameter) : name, has_master ? DType::f32 : parameter.dtype(),
-        parameter.dims, has_master ? Role::master_copies : parameter.role, Origin::program));
-    if (has_master) {
-      lists.copies.push_back(
-          builder.persistent(name, parameter.dtype(), parameter.dims, parameter.role, Origin::program));
-    }
+    add_parameter(builder, parameter, lists);
     lists.weight_decay.push_back(is_decayed(parameter) ? static_cast<float>(training.weight_decay) : 0);
   }
   return lists;
@@ -131,7 +149,7 @@ void append_adamw(Builder& builder, const UpdateLists& lists, const StepBuffers&
                              .epsilon = static_cast<float>(training.adam_epsilon),
                              .max_norm = static_cast<float>(training.max_grad_norm),
                              .weight_decay = lists.weight_decay,
-                             .has_copies = !lists.copies.empty()};
+                             .beside = lists.kind_beside};
   MomentFormats formats = moment_formats(training.optimizer_states);
   auto moment = [&](const std::string& name, const Format& format, const Buffer& parameter) {
     BufferId id = builder.persistent(name, format, parameter.dims, Role::optimizer_states);
@@ -158,7 +176,7 @@ void append_adamw(Builder& builder, const UpdateLists& lists, const StepBuffers&
   std::vector<BufferId> outputs = lists.parameters;
   append_to(outputs, first_moments);
   append_to(outputs, second_moments);
-  append_to(outputs, lists.copies);
+  append_to(outputs, lists.beside);
   builder.append(is_8bit ? OpKind::adamw_8bit : OpKind::adamw, is_8bit ? "adamw_8bit" : "adamw",
                  std::move(inputs), std::move(outputs), std::move(attributes));
 }
@@ -190,7 +208,7 @@ void append_adafactor(Builder& builder, const UpdateLists& lists, const StepBuff
   AdafactorAttributes attributes{.max_norm = static_cast<float>(training.max_grad_norm),
                                  .weight_decay = lists.weight_decay,
                                  .tensors = {},
-                                 .has_copies = !lists.copies.empty()};
+                                 .beside = lists.kind_beside};
   std::vector<BufferId> mean_squares;
   for (size_t i = 0; i < lists.trained.size(); ++i) {
     int64_t states = append_tensors(*lists.trained[i], i, attributes.tensors);
@@ -204,7 +222,7 @@ void append_adafactor(Builder& builder, const UpdateLists& lists, const StepBuff
   }
   std::vector<BufferId> outputs = lists.parameters;
   append_to(outputs, mean_squares);
-  append_to(outputs, lists.copies);
+  append_to(outputs, lists.beside);
   builder.append(OpKind::adafactor, "adafactor", std::move(inputs), std::move(outputs),
                  std::move(attributes));
 }

@@ -205,7 +205,7 @@ void require_states_of_optimizer(const TrainingSection& training) {
     throw bad_input(
         "training.optimizer_states is 8bit, but Adafactor keeps sums of rows and columns, which are small "
         "and stay "
-        "fp32: write training.optimizer_states: bf16 to leave out the fp32 copy of bf16 weights, or fp32");
+        "fp32: write training.optimizer_states: bf16 to leave out the fp32 rest of bf16 weights, or fp32");
   }
 }
 

@@ -42,14 +42,14 @@ constexpr std::array kOptIns = {
                    recipe.training.optimizer_states == OptimizerStates::fp32;
           },
           [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::bf16; },
-          "AdamW's moments in bf16 and no fp32 copy of bf16 weights, rounded stochastically"},
+          "AdamW's moments in bf16 and no fp32 rest of bf16 weights, rounded stochastically"},
     OptIn{"training.optimizer_states",
           [](const Recipe& recipe, const ModelSpec&) {
             return recipe.training.optim == Optimizer::adamw &&
                    recipe.training.optimizer_states != OptimizerStates::eight_bits;
           },
           [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::eight_bits; },
-          "AdamW's moments as codes of 8 bits, and no fp32 copy of bf16 weights, which are rounded "
+          "AdamW's moments as codes of 8 bits, and no fp32 rest of bf16 weights, which are rounded "
           "stochastically"},
     OptIn{"training.optimizer_states",
           [](const Recipe& recipe, const ModelSpec& spec) {
@@ -58,7 +58,7 @@ constexpr std::array kOptIns = {
                    run_dtype(recipe, spec) == DType::bf16;
           },
           [](Recipe& recipe) { recipe.training.optimizer_states = OptimizerStates::bf16; },
-          "no fp32 copy of bf16 weights, which are rounded stochastically"},
+          "no fp32 rest of bf16 weights, which are rounded stochastically"},
     OptIn{"training.gradient_dtype",
           [](const Recipe& recipe, const ModelSpec& spec) {
             return !recipe.lora && recipe.training.gradient_dtype == DType::f32 &&

@@ -21,11 +21,12 @@ namespace {
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
-constexpr std::array<std::pair<std::string_view, DType>, 8> kDTypes = {{
+constexpr std::array<std::pair<std::string_view, DType>, 9> kDTypes = {{
     {"F32", DType::f32},
     {"BF16", DType::bf16},
     {"F16", DType::f16},
     {"F64", DType::f64},
+    {"I16", DType::i16},
     {"I32", DType::i32},
     {"I64", DType::i64},
     {"U8", DType::u8},
@@ -33,8 +34,8 @@ constexpr std::array<std::pair<std::string_view, DType>, 8> kDTypes = {{
 }};
 
 // Valid in the format, but nothing here computes with them.
-constexpr std::array<std::string_view, 12> kForeignDTypes = {
-    "BOOL", "I16", "U16", "U32", "U64", "F8_E4M3", "C64", "F8_E5M2", "F8_E8M0", "F4", "F6_E2M3", "F6_E3M2"};
+constexpr std::array<std::string_view, 11> kForeignDTypes = {
+    "BOOL", "U16", "U32", "U64", "F8_E4M3", "C64", "F8_E5M2", "F8_E8M0", "F4", "F6_E2M3", "F6_E3M2"};
 
 DType parse_file_dtype(const std::string& name, const std::string& tensor, const std::string& path) {
   for (const auto& [known, dtype] : kDTypes) {

@@ -23,6 +23,8 @@ std::string_view file_name_of(DType dtype) {
       return "F16";
     case DType::f64:
       return "F64";
+    case DType::i16:
+      return "I16";
     case DType::i32:
       return "I32";
     case DType::i64:

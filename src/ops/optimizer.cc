@@ -35,7 +35,18 @@ std::string check_close_step(const Program& program, const Op& op) {
                         {"history", history, {history->dims[0], fixed(kRecordNumbers)}}});
 }
 
-// What both updates have in common.
+// Of both halves of an fp32 number, or of a master and its copy.
+std::string find_dtype_problem(Beside kind, const Buffer& parameter, const Buffer* beside) {
+  if (kind == Beside::rest && (parameter.format != DType::bf16 || beside->format != DType::i16)) {
+    return "\"" + parameter.name + "\" and its rest are not bf16 and int16";
+  }
+  if (kind == Beside::compute_copy && parameter.format != DType::f32) {
+    return "\"" + parameter.name + "\" has a compute copy and is not fp32";
+  }
+  return "";
+}
+
+// What the updates by AdamW have in common.
 std::string check_lists(const Program& program, const Op& op) {
   AdamwPlaces places(attributes_of<AdamwAttributes>(op));
   if (op.inputs.size() <= places.norm() || op.outputs.size() != places.output_count()) {
@@ -43,11 +54,15 @@ std::string check_lists(const Program& program, const Op& op) {
   }
   for (size_t i = 0; i < places.count(); ++i) {
     const Dims& dims = input_of(program, op, places.gradient(i))->dims;
-    std::string problem =
-        find_mismatch({{"parameter", output_of(program, op, places.parameter(i)), dims},
-                       {"first moment", output_of(program, op, places.first_moment(i)), dims},
-                       {"second moment", output_of(program, op, places.second_moment(i)), dims},
-                       {"copy", output_of(program, op, places.copy(i)), dims, !places.has_copies()}});
+    std::string problem = find_mismatch(
+        {{"parameter", output_of(program, op, places.parameter(i)), dims},
+         {"first moment", output_of(program, op, places.first_moment(i)), dims},
+         {"second moment", output_of(program, op, places.second_moment(i)), dims},
+         {"copy or rest", output_of(program, op, places.beside(i)), dims, !places.has_beside()}});
+    if (problem.empty()) {
+      problem = find_dtype_problem(places.kind_beside(), *output_of(program, op, places.parameter(i)),
+                                   output_of(program, op, places.beside(i)));
+    }
     if (!problem.empty()) {
       return problem;
     }
@@ -66,6 +81,9 @@ std::string check_adamw(const Program& program, const Op& op) {
   if (moments.is_coded()) {
     return "moments are codes";
   }
+  if (moments == DType::bf16 && places.kind_beside() == Beside::rest) {
+    return "parameters with a rest go with fp32 moments";
+  }
   if (moments == DType::bf16 && input_of(program, op, places.random()) == nullptr) {
     return "bf16 moments need random bits";
   }
@@ -77,6 +95,9 @@ std::string check_adamw_8bit(const Program& program, const Op& op) {
     return problem;
   }
   AdamwPlaces places(attributes_of<AdamwAttributes>(op));
+  if (places.kind_beside() == Beside::rest) {
+    return "bf16 parameters are rounded by chance, and have no rest";
+  }
   for (size_t i = 0; i < places.count(); ++i) {
     const Buffer& first = *output_of(program, op, places.first_moment(i));
     const Buffer& second = *output_of(program, op, places.second_moment(i));
@@ -102,22 +123,27 @@ std::string check_adafactor(const Program& program, const Op& op) {
   }
   for (size_t i = 0; i < places.count(); ++i) {
     const Dims& dims = input_of(program, op, places.gradient(i))->dims;
-    std::string problem =
-        find_mismatch({{"parameter", output_of(program, op, places.parameter(i)), dims},
-                       {"mean squares", output_of(program, op, places.mean_squares(i)), {fixed(states[i])}},
-                       {"copy", output_of(program, op, places.copy(i)), dims, !places.has_copies()}});
+    std::string problem = find_mismatch(
+        {{"parameter", output_of(program, op, places.parameter(i)), dims},
+         {"mean squares", output_of(program, op, places.mean_squares(i)), {fixed(states[i])}},
+         {"copy or rest", output_of(program, op, places.beside(i)), dims, !places.has_beside()}});
+    if (problem.empty()) {
+      problem = find_dtype_problem(places.kind_beside(), *output_of(program, op, places.parameter(i)),
+                                   output_of(program, op, places.beside(i)));
+    }
     if (!problem.empty()) {
       return problem;
     }
   }
-  bool is_rounded = output_of(program, op, places.parameter(0))->format == DType::bf16;
+  bool is_rounded =
+      output_of(program, op, places.parameter(0))->format == DType::bf16 && !places.has_beside();
   return find_mismatch({{"scalars", input_of(program, op, places.scalars()), {fixed(kScalarNumbers)}},
                         {"norm", input_of(program, op, places.norm()), {fixed(1)}},
                         {"clock", input_of(program, op, places.clock()), {fixed(kClockWords)}},
                         {"random", input_of(program, op, places.random()), {fixed(2)}, !is_rounded}});
 }
 
-// Parameters, moments and copies move on, or stay as they are where the gradients are not finite.
+// Parameters, moments, copies and rests move on, or stay as they are where the gradients are not finite.
 Effect adamw_output_effect(const Op& /*op*/, size_t /*output*/) {
   return Effect::update;
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -12,13 +12,13 @@
 namespace snug {
 namespace {
 
-// Adapters have a file of their own beside the state, in fp32 where there are masters; the weights of full
-// fine-tuning are in the model's files alone.
+// Adapters have a file of their own beside the state, in fp32 where there are masters or rests; the weights
+// of full fine-tuning are in the model's files alone.
 int64_t checkpoint_bytes(const Plan& plan, const Recipe& recipe) {
-  std::unordered_map<std::string, int64_t> sizes;
+  std::unordered_set<std::string> names;
   int64_t bytes = 0;
   for (const Buffer* buffer : state_buffers(plan)) {
-    sizes[buffer->name] = buffer->max_bytes();
+    names.insert(buffer->name);
     bytes += buffer->max_bytes();
   }
   if (!recipe.lora) {
@@ -27,8 +27,8 @@ int64_t checkpoint_bytes(const Plan& plan, const Recipe& recipe) {
   for (const Buffer* buffer : state_buffers(plan)) {
     bool is_parameter = buffer->role == Role::adapters || buffer->role == Role::base_weights;
     if (is_parameter) {
-      auto master = sizes.find(master_name(buffer->name));
-      bytes += master == sizes.end() ? buffer->max_bytes() : master->second;
+      bool is_exact = names.contains(master_name(buffer->name)) || names.contains(rest_name(buffer->name));
+      bytes += is_exact ? bytes_of(DType::f32, buffer->max_elements()) : buffer->max_bytes();
     }
   }
   for (const Buffer& buffer : plan.phase(kLoadPhase).program.buffers) {  // they go into the same file

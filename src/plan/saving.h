@@ -11,8 +11,8 @@
 
 namespace snug {
 
-// What a run changes on the device and keeps from step to step (weights, their masters, moments, the clock).
-// Gradients are zero between steps and are left out.
+// What a run changes on the device and keeps from step to step (weights, their masters or rests, moments, the
+// clock). Gradients are zero between steps and are left out.
 std::vector<const Buffer*> state_buffers(const Plan& plan);
 
 // Where each of them lies in the copy.

@@ -19,7 +19,7 @@ enum class Role : uint8_t {
   weight_maps,    // the values that codes stand for
   adapters,
   frozen_adapters,  // of earlier stages
-  master_copies,    // fp32, of trainable weights that compute in 16 bits
+  master_bits,      // of trainable weights that compute in 16 bits: fp32 masters, or the rests beside them
   gradients,
   optimizer_states,        // plain, or the codes of those that are coded
   state_scales,            // of codes

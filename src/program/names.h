@@ -57,8 +57,13 @@ inline constexpr const char* kSnapshot = "snapshot";
 inline std::string gradient_name(const std::string& parameter) {
   return parameter + ".grad";
 }
+// What makes a trained buffer of 16 bits exact: an fp32 master from which it is rounded, or the rest of an
+// fp32 number of which it is the upper half.
 inline std::string master_name(const std::string& parameter) {
   return parameter + ".master";
+}
+inline std::string rest_name(const std::string& parameter) {
+  return parameter + ".rest";
 }
 inline std::string first_moment_name(const std::string& parameter) {
   return parameter + ".m";

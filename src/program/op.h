@@ -57,11 +57,11 @@ enum class OpKind : uint8_t {
   close_step,                 // learning_rates[steps], norm[1] -> clock[4], scalars[4], loss_sum[1] = 0,
                               //   history[steps,3]: one row is written
   adamw,       // gradients (n), scalars[4], norm[1], random[2]? = seed, step -> parameters (n),
-               //   first moments (n), second moments (n), compute copies (n)?
+               //   first moments (n), second moments (n), compute copies or rests (n)?
   adamw_8bit,  // gradients (n), scalars[4], norm[1], random[2] = seed, step, maps[2,256] -> parameters (n),
                //   first moments (n) and second moments (n), both codes, compute copies (n)?
   adafactor,  // gradients (n), scalars[4], norm[1], clock[4], random[2]? = seed, step -> parameters (n), mean
-              //   squares (n), compute copies (n)?
+              //   squares (n), compute copies or rests (n)?
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::adafactor) + 1;
 
@@ -162,14 +162,21 @@ struct StepAttributes {
   bool scales_loss = false;
 };
 
-// Parameters and moments in bf16 are rounded stochastically, by random.
+// What each parameter of an update has beside it, so that changes too small for 16 bits are not lost.
+enum class Beside : uint8_t {
+  nothing,       // it is fp32, or bf16 and rounded stochastically
+  compute_copy,  // it is fp32, and the copy of 16 bits that is computed with is rounded from it
+  rest,  // it is bf16 and computed with; both are the two halves of an fp32 number (base/split_float.h)
+};
+
+// Moments in bf16 are rounded stochastically, by random, and so are parameters that have no rest.
 struct AdamwAttributes {
   double beta1 = 0.9;
   double beta2 = 0.999;
   float epsilon = 1e-8F;
   float max_norm = 0;               // clip the global gradient norm to this; 0: no clipping
   std::vector<float> weight_decay;  // one per parameter buffer
-  bool has_copies = false;          // a compute copy of each parameter is written as well
+  Beside beside = Beside::nothing;
 };
 
 // One tensor of the file within a parameter of adafactor. Mean squares of a matrix are kept by rows and
@@ -190,7 +197,7 @@ struct AdafactorAttributes {
   float max_norm = 0;               // clip the global gradient norm to this; 0: no clipping
   std::vector<float> weight_decay;  // one per parameter buffer
   std::vector<FactoredTensor> tensors;
-  bool has_copies = false;  // a compute copy of each parameter is written as well
+  Beside beside = Beside::nothing;
 };
 
 using Attributes = std::variant<std::monostate, NormAttributes, HeadNormAttributes, LinearAttributes,

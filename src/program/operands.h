@@ -58,11 +58,12 @@ struct CloseStepOutput {
   enum : size_t { clock, scalars, loss_sum, history };
 };
 
-// The operands of adamw and adamw_8bit are lists: parameter i has gradient i, moments i and copy i.
+// The operands of adamw and adamw_8bit are lists: parameter i has gradient i, moments i and what is beside
+// it.
 class AdamwPlaces {
  public:
   explicit AdamwPlaces(const AdamwAttributes& attributes)
-      : count_(attributes.weight_decay.size()), has_copies_(attributes.has_copies) {}
+      : count_(attributes.weight_decay.size()), kind_beside_(attributes.beside) {}
 
   // Inputs.
   size_t gradient(size_t i) const { return i; }
@@ -74,22 +75,23 @@ class AdamwPlaces {
   size_t parameter(size_t i) const { return i; }
   size_t first_moment(size_t i) const { return count_ + i; }
   size_t second_moment(size_t i) const { return 2 * count_ + i; }
-  size_t copy(size_t i) const { return 3 * count_ + i; }  // absent where parameters compute as they are
+  size_t beside(size_t i) const { return 3 * count_ + i; }  // its compute copy or its rest, if it has one
 
   size_t count() const { return count_; }
-  bool has_copies() const { return has_copies_; }
-  size_t output_count() const { return (has_copies_ ? 4 : 3) * count_; }
+  Beside kind_beside() const { return kind_beside_; }
+  bool has_beside() const { return kind_beside_ != Beside::nothing; }
+  size_t output_count() const { return (has_beside() ? 4 : 3) * count_; }
 
  private:
   size_t count_;
-  bool has_copies_;
+  Beside kind_beside_;
 };
 
-// adafactor's operands are lists too: parameter i has gradient i, mean squares i and copy i.
+// adafactor's operands are lists too: parameter i has gradient i, mean squares i and what is beside it.
 class AdafactorPlaces {
  public:
   explicit AdafactorPlaces(const AdafactorAttributes& attributes)
-      : count_(attributes.weight_decay.size()), has_copies_(attributes.has_copies) {}
+      : count_(attributes.weight_decay.size()), kind_beside_(attributes.beside) {}
 
   // Inputs.
   size_t gradient(size_t i) const { return i; }
@@ -100,15 +102,16 @@ class AdafactorPlaces {
   // Outputs.
   size_t parameter(size_t i) const { return i; }
   size_t mean_squares(size_t i) const { return count_ + i; }
-  size_t copy(size_t i) const { return 2 * count_ + i; }  // absent where parameters compute as they are
+  size_t beside(size_t i) const { return 2 * count_ + i; }  // its compute copy or its rest, if it has one
 
   size_t count() const { return count_; }
-  bool has_copies() const { return has_copies_; }
-  size_t output_count() const { return (has_copies_ ? 3 : 2) * count_; }
+  Beside kind_beside() const { return kind_beside_; }
+  bool has_beside() const { return kind_beside_ != Beside::nothing; }
+  size_t output_count() const { return (has_beside() ? 3 : 2) * count_; }
 
  private:
   size_t count_;
-  bool has_copies_;
+  Beside kind_beside_;
 };
 
 }  // namespace snug

@@ -12,7 +12,7 @@ namespace snug {
 std::string_view name_of(Role role) {
   static constexpr std::array<std::string_view, kRoleCount> kNames = {
       "base weights", "weight scales",    "weight maps",
-      "adapters",     "frozen adapters",  "fp32 master copies",
+      "adapters",     "frozen adapters",  "fp32 master bits",
       "gradients",    "optimizer states", "state scales",
       "state maps",   "kept activations", "recomputed activations",
       "activations",  "workspace",        "batch",

@@ -381,10 +381,12 @@ void add_training(std::vector<RecipeKey>& keys) {
   keys.push_back(choice_key(
       "training.optimizer_states", kOptimizerStates,
       [](auto& recipe) -> auto& { return recipe.training.optimizer_states; },
-      "Format of AdamW's two moments. `bf16` also leaves out the fp32 master copy of weights that are bf16, "
-      "and rounds stochastically: 6 bytes a trained parameter beside the gradient instead of 14. `8bit` is "
-      "bitsandbytes' block-wise 8-bit AdamW, also without that copy: 4 bytes; tensors of less than 4096 "
-      "elements keep fp32 moments."));
+      "Format of AdamW's two moments. With `fp32`, weights that are bf16 have the 16 bits beside them that "
+      "make "
+      "them exact fp32 masters; `bf16` leaves those out, too, and rounds stochastically: 6 bytes a trained "
+      "parameter beside the gradient instead of 12. `8bit` is bitsandbytes' block-wise 8-bit AdamW, also "
+      "without "
+      "those bits: 4 bytes; tensors of less than 4096 elements keep fp32 moments."));
   keys.push_back(choice_key(
       "training.gradient_dtype", kGradientDtypes,
       [](auto& recipe) -> auto& { return recipe.training.gradient_dtype; },

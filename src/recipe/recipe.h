@@ -117,7 +117,7 @@ enum class SaveStrategy { no, steps, epoch, best, minutes };
 
 enum class Optimizer { adamw, adafactor };
 
-// The format of the optimizer's moments. Without fp32 ones, bf16 parameters have no fp32 master and are
+// The format of the optimizer's moments. Without fp32 ones, bf16 parameters have no rest of fp32 and are
 // rounded stochastically.
 enum class OptimizerStates {
   fp32,

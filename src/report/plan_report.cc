@@ -283,9 +283,9 @@ std::string does_not_fit_report(const Plan& plan, const Alternatives& alternativ
       format_bytes(limit_bytes), format_count(plan.peak_bytes() - limit_bytes));
   if (alternatives.same.empty()) {
     int64_t fixed_bytes = 0;
-    for (Role role : {Role::base_weights, Role::weight_scales, Role::weight_maps, Role::adapters,
-                      Role::frozen_adapters, Role::master_copies, Role::gradients, Role::optimizer_states,
-                      Role::state_scales, Role::state_maps}) {
+    for (Role role :
+         {Role::base_weights, Role::weight_scales, Role::weight_maps, Role::adapters, Role::frozen_adapters,
+          Role::master_bits, Role::gradients, Role::optimizer_states, Role::state_scales, Role::state_maps}) {
       fixed_bytes += plan.largest_phase().role_bytes[static_cast<size_t>(role)];
     }
     text +=

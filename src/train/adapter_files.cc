@@ -11,12 +11,12 @@
 #include "base/error.h"
 #include "compile/adapters.h"
 #include "compile/module_names.h"
-#include "compile/optimizer.h"
 #include "compile/phases.h"
 #include "io/atomic_file.h"
 #include "io/fingerprint.h"
 #include "io/json.h"
 #include "io/printable.h"
+#include "program/names.h"
 #include "recipe/choices.h"
 #include "train/peft_defaults.h"
 #include "train/shards.h"
@@ -36,7 +36,7 @@ std::vector<StoredTensor> trained_biases(const Plan& plan) {
   for (const Buffer& buffer : plan.phase(kLoadPhase).program.buffers) {
     if (buffer.role == Role::base_weights && buffer.trainable) {
       buffers.insert(buffer.name);
-      buffers.insert(master_name(buffer));
+      buffers.insert(master_name(buffer.name));
     }
   }
   std::vector<StoredTensor> tensors = stored_tensors(plan, Role::base_weights, true);

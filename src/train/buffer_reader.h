@@ -18,6 +18,14 @@ class BufferReader {
   // Calls `take` with these bytes of a persistent buffer, in order, in pieces.
   using TakeBytes = std::function<void(std::span<const std::byte> bytes)>;
   virtual void read(const std::string& buffer, int64_t first_byte, int64_t bytes, const TakeBytes& take) = 0;
+
+  // The same with fp32 numbers whose halves lie in two buffers (base/split_float.h).
+  struct Halves {
+    std::string upper;
+    std::string rests;
+  };
+  virtual void read_joined(const Halves& buffers, int64_t first_element, int64_t elements,
+                           const TakeBytes& take) = 0;
 };
 
 // Through the staging buffer of the save phase; waits for what the device is doing.
@@ -27,6 +35,8 @@ class DeviceReader : public BufferReader {
 
   const Plan& plan() const override { return executor_.plan(); }
   void read(const std::string& buffer, int64_t first_byte, int64_t bytes, const TakeBytes& take) override;
+  void read_joined(const Halves& buffers, int64_t first_element, int64_t elements,
+                   const TakeBytes& take) override;
 
  private:
   Executor& executor_;

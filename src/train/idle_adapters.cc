@@ -18,13 +18,11 @@ AdapterChange find_unchanged_adapters(BufferReader& reader) {
     }
     ++change.all;
     bool is_zero = true;
-    int64_t element_bytes = bytes_of(tensor.dtype, 1);
-    reader.read(tensor.buffer, tensor.first_element * element_bytes, tensor.elements * element_bytes,
-                [&](std::span<const std::byte> bytes) {
-                  // Not even -0 comes of an update that has no gradient.
-                  is_zero = is_zero && std::all_of(bytes.begin(), bytes.end(),
-                                                   [](std::byte byte) { return byte == std::byte{0}; });
-                });
+    read_tensor(reader, tensor, [&](std::span<const std::byte> bytes) {
+      // Not even -0 comes of an update that has no gradient.
+      is_zero = is_zero &&
+                std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
+    });
     if (is_zero) {
       std::string module = tensor.name.substr(0, tensor.name.size() - kSuffix.size());
       change.unchanged.push_back(module.starts_with(kPrefix) ? module.substr(kPrefix.size()) : module);

@@ -22,8 +22,13 @@ class Snapshot : public BufferReader {
   const Plan& plan() const override { return plan_; }
   // From any thread, while nobody takes another.
   void read(const std::string& buffer, int64_t first_byte, int64_t bytes, const TakeBytes& take) override;
+  void read_joined(const Halves& buffers, int64_t first_element, int64_t elements,
+                   const TakeBytes& take) override;
 
  private:
+  // Where these bytes of a buffer lie in the copy.
+  const std::byte* find(const std::string& buffer, int64_t first_byte, int64_t bytes) const;
+
   Executor& executor_;
   const Plan& plan_;
   std::byte* memory_;

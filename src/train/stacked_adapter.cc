@@ -74,10 +74,9 @@ std::vector<float> scaled(std::vector<float> values, float scale) {
 
 std::vector<float> trained_values(BufferReader& reader, const StoredTensor& tensor, float scale) {
   std::vector<std::byte> bytes;
-  int64_t element_bytes = size_of(tensor.dtype);
-  reader.read(
-      tensor.buffer, tensor.first_element * element_bytes, tensor.elements * element_bytes,
-      [&](std::span<const std::byte> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); });
+  read_tensor(reader, tensor, [&](std::span<const std::byte> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  });
   std::vector<float> values(static_cast<size_t>(tensor.elements));
   convert(tensor.dtype, bytes.data(), DType::f32, values.data(), tensor.elements);
   return scaled(std::move(values), scale);

@@ -2,6 +2,7 @@
 #include "train/state.h"
 
 #include "plan/saving.h"
+#include "program/names.h"
 
 namespace snug {
 namespace {
@@ -16,6 +17,23 @@ std::vector<int64_t> shape_of(const Buffer& buffer) {
     shape.push_back(dim.max);
   }
   return shape;
+}
+
+// Checkpoints of earlier versions have an fp32 master where the plan has a parameter and its rest: takes both
+// out of `tensors`, as the master says what they are.
+std::vector<const Buffer*> take_those_with_masters(const Plan& plan, const TensorSource& source,
+                                                   std::vector<StoredTensor>& tensors) {
+  std::vector<const Buffer*> parameters;
+  for (const Buffer& buffer : plan.phase(kLoadPhase).program.buffers) {
+    std::string rest = rest_name(buffer.name);
+    bool has_master = buffer.trainable && !source.contains(rest) && source.contains(master_name(buffer.name));
+    auto is_rest = [&](const StoredTensor& tensor) { return tensor.buffer == rest; };
+    if (has_master && std::erase_if(tensors, is_rest) > 0) {
+      std::erase_if(tensors, [&](const StoredTensor& tensor) { return tensor.buffer == buffer.name; });
+      parameters.push_back(&buffer);
+    }
+  }
+  return parameters;
 }
 
 }  // namespace
@@ -48,7 +66,13 @@ void save_state(BufferReader& reader, StateScope scope, const std::filesystem::p
 }
 
 void load_state(Executor& executor, StateScope scope, const std::filesystem::path& file) {
-  load_buffers(executor, state_tensors(executor.plan(), scope), open_tensors(file));
+  TensorSource source = open_tensors(file);
+  std::vector<StoredTensor> tensors = state_tensors(executor.plan(), scope);
+  std::vector<const Buffer*> with_masters = take_those_with_masters(executor.plan(), source, tensors);
+  load_buffers(executor, tensors, source);
+  for (const Buffer* parameter : with_masters) {
+    load_exact_values(executor, *parameter, source.find(master_name(parameter->name)));
+  }
 }
 
 }  // namespace snug

@@ -12,8 +12,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/split_float.h"
 #include "base/threads.h"
-#include "compile/optimizer.h"
 #include "compile/phases.h"
 #include "program/names.h"
 #include "train/code_placer.h"
@@ -44,27 +44,72 @@ std::string name_in(const TensorSource& source, const TensorPart& part) {
   return found == part.names.end() ? "" : *found;
 }
 
-// Writes fp32 values, made piece by piece by `make`, to rows of a buffer and to its master.
+// Makes fp32 values piece by piece.
 using MakeValues = std::function<void(int64_t first, std::span<float> values)>;
 
-// The same values in another dtype, without memory for all of them in fp32.
-void make_as(DType dtype, const MakeValues& make, int64_t first, int64_t count, void* to) {
-  std::array<float, 4096> values;
-  for (int64_t done = 0; done < count; done += std::ssize(values)) {
-    int64_t now = std::min<int64_t>(std::ssize(values), count - done);
-    make(first + done, {values.data(), static_cast<size_t>(now)});
-    convert(DType::f32, values.data(), dtype, static_cast<std::byte*>(to) + bytes_of(dtype, done), now);
+// What one of the buffers that a tensor goes to has of its fp32 values: all of them in a dtype, or one of
+// their halves (base/split_float.h).
+enum class Share : uint8_t { values, upper_halves, rests };
+
+struct Target {
+  Tensor tensor;
+  Share share = Share::values;
+
+  DType dtype() const { return tensor.dtype; }
+  std::byte* place(int64_t element) const { return tensor.as<std::byte>() + bytes_of(dtype(), element); }
+};
+
+void put_values(Share share, DType dtype, std::span<const float> values, void* to) {
+  switch (share) {
+    case Share::values:
+      return convert(DType::f32, values.data(), dtype, to, std::ssize(values));
+    case Share::upper_halves:
+      std::transform(values.begin(), values.end(), static_cast<bf16_t*>(to),
+                     [](float value) { return bf16_t{split_float(value).bf16_bits}; });
+      return;
+    case Share::rests:
+      std::transform(values.begin(), values.end(), static_cast<int16_t*>(to),
+                     [](float value) { return split_float(value).rest; });
+      return;
   }
 }
 
+// The same without memory for all values in fp32.
+void make_as(Share share, DType dtype, const MakeValues& make, int64_t first, int64_t count, void* to) {
+  std::array<float, 4096> values;
+  for (int64_t done = 0; done < count; done += std::ssize(values)) {
+    auto piece =
+        std::span(values).first(static_cast<size_t>(std::min<int64_t>(std::ssize(values), count - done)));
+    make(first + done, piece);
+    put_values(share, dtype, piece, static_cast<std::byte*>(to) + bytes_of(dtype, done));
+  }
+}
+
+void read_as(const Target& target, const SourceTensor& source, int64_t first, int64_t count, void* to) {
+  if (target.share == Share::values) {
+    source.read(first, count, target.dtype(), to);
+    return;
+  }
+  auto read = [&](int64_t begin, std::span<float> values) {
+    source.read(begin, std::ssize(values), DType::f32, values.data());
+  };
+  make_as(target.share, target.dtype(), read, first, count, to);
+}
+
+// Writes tensors to rows of a buffer, and to what keeps their values exact beside it.
 class Placer {
  public:
   Placer(Executor& executor, Staging& staging, const Buffer& buffer)
       : executor_(executor), backend_(executor.backend()), staging_(staging), buffer_(buffer) {
-    targets_.push_back(executor.tensor(kLoadPhase, buffer.name));
-    std::string master = master_name(buffer);
-    if (master != buffer.name && executor.has(kLoadPhase, master)) {
-      targets_.push_back(executor.tensor(kLoadPhase, master));
+    bool is_split = executor.has(kLoadPhase, rest_name(buffer.name));
+    targets_.push_back({.tensor = executor.tensor(kLoadPhase, buffer.name),
+                        .share = is_split ? Share::upper_halves : Share::values});
+    if (is_split) {
+      targets_.push_back(
+          {.tensor = executor.tensor(kLoadPhase, rest_name(buffer.name)), .share = Share::rests});
+    }
+    if (std::string master = master_name(buffer.name); executor.has(kLoadPhase, master)) {
+      targets_.push_back({.tensor = executor.tensor(kLoadPhase, master)});
     }
   }
 
@@ -82,16 +127,15 @@ class Placer {
     }
     int64_t first = part.row_begin * columns_of(buffer_);
     int64_t count = tensor.elements();
-    for (const Tensor& target : targets_) {
-      int64_t piece = staging_.half_bytes() / size_of(target.dtype);
+    for (const Target& target : targets_) {
+      int64_t piece = staging_.half_bytes() / size_of(target.dtype());
       for (int64_t done = 0; done < count; done += piece) {
         int64_t now = std::min(piece, count - done);
         std::byte* half = staging_.next();
         parallel_for(now, kCopyGrain, [&](int64_t begin, int64_t end) {
-          tensor.read(done + begin, end - begin, target.dtype, half + begin * size_of(target.dtype));
+          read_as(target, tensor, done + begin, end - begin, half + bytes_of(target.dtype(), begin));
         });
-        staging_.send(target.as<std::byte>() + (first + done) * size_of(target.dtype), half,
-                      now * size_of(target.dtype));
+        staging_.send(target.place(first + done), half, bytes_of(target.dtype(), now));
       }
     }
   }
@@ -99,7 +143,7 @@ class Placer {
   void place(const TensorPart& part, const MakeValues& make) {
     if (buffer_.format.is_coded()) {
       place_codes(executor_, staging_, buffer_, part, [&](int64_t begin, int64_t values, void* to) {
-        make_as(buffer_.format.dtype, make, begin, values, to);
+        make_as(Share::values, buffer_.format.dtype, make, begin, values, to);
       });
       return;
     }
@@ -113,14 +157,13 @@ class Placer {
     for (int64_t done = 0; done < count; done += piece) {
       int64_t now = std::min(piece, count - done);
       make(done, {values, static_cast<size_t>(now)});
-      for (const Tensor& target : targets_) {
+      for (const Target& target : targets_) {
         auto* converted = reinterpret_cast<std::byte*>(values + piece);
         parallel_for(now, kCopyGrain, [&](int64_t begin, int64_t end) {
-          convert(DType::f32, values + begin, target.dtype, converted + bytes_of(target.dtype, begin),
-                  end - begin);
+          put_values(target.share, target.dtype(), {values + begin, static_cast<size_t>(end - begin)},
+                     converted + bytes_of(target.dtype(), begin));
         });
-        backend_.upload(target.as<std::byte>() + (first + done) * size_of(target.dtype), converted,
-                        now * size_of(target.dtype));
+        backend_.upload(target.place(first + done), converted, bytes_of(target.dtype(), now));
         backend_.synchronize();
       }
     }
@@ -133,7 +176,7 @@ class Placer {
   Backend& backend_;
   Staging& staging_;
   const Buffer& buffer_;
-  std::vector<Tensor> targets_;
+  std::vector<Target> targets_;
 };
 
 void initialize_part(Placer& placer, const TensorPart& part, const Initializer& initializer, uint64_t seed) {
@@ -166,6 +209,14 @@ void require_shape(const Buffer& buffer, const TensorPart& part, const SourceTen
           "\"quantization_config\" that it was saved with, or take the original, unquantised model",
           tensor.file(), tensor.name(), name_of(stored)));
     }
+  }
+}
+
+void require_kind(const SourceTensor& stored, DType dtype, const std::vector<int64_t>& shape) {
+  if (stored.dtype() != dtype || stored.shape() != shape) {
+    throw bad_input(fmt::format("{}: tensor \"{}\" is {} {}, but this run makes it {} {}", stored.file(),
+                                stored.name(), name_of(stored.dtype()), text_of(stored.shape()),
+                                name_of(dtype), text_of(shape)));
   }
 }
 
@@ -274,12 +325,15 @@ std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact
     if (buffer->format.is_coded()) {
       continue;  // never trained, and made of the model's files again
     }
-    bool use_master = exact && buffer->trainable && known.contains(master_name(*buffer));
+    bool wants_exact = exact && buffer->trainable;
+    bool use_master = wants_exact && known.contains(master_name(buffer->name));
+    bool use_rest = wants_exact && known.contains(rest_name(buffer->name));
     for (const TensorPart& part : buffer->parts) {
       int64_t columns = columns_of(*buffer);
       tensors.push_back({.name = part.names.front(),
-                         .buffer = use_master ? master_name(*buffer) : buffer->name,
-                         .dtype = use_master ? DType::f32 : buffer->dtype(),
+                         .buffer = use_master ? master_name(buffer->name) : buffer->name,
+                         .rests = use_rest ? rest_name(buffer->name) : "",
+                         .dtype = use_master || use_rest ? DType::f32 : buffer->dtype(),
                          .shape = part_shape(*buffer, part),
                          .first_element = part.row_begin * columns,
                          .elements = part.rows * columns});
@@ -296,6 +350,16 @@ std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>
   return entries;
 }
 
+void read_tensor(BufferReader& reader, const StoredTensor& tensor, const BufferReader::TakeBytes& take) {
+  if (tensor.rests.empty()) {
+    reader.read(tensor.buffer, bytes_of(tensor.dtype, tensor.first_element),
+                bytes_of(tensor.dtype, tensor.elements), take);
+  } else {
+    reader.read_joined({.upper = tensor.buffer, .rests = tensor.rests}, tensor.first_element, tensor.elements,
+                       take);
+  }
+}
+
 void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, const TensorSource& source) {
   Staging staging(executor);
   for (const StoredTensor& tensor : tensors) {
@@ -303,11 +367,7 @@ void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, 
       throw bad_input(fmt::format("tensor \"{}\" is missing", tensor.name));
     }
     const SourceTensor& stored = source.find(tensor.name);
-    if (stored.dtype() != tensor.dtype || stored.shape() != tensor.shape) {
-      throw bad_input(fmt::format("{}: tensor \"{}\" is {} {}, but this run makes it {} {}", stored.file(),
-                                  tensor.name, name_of(stored.dtype()), text_of(stored.shape()),
-                                  name_of(tensor.dtype), text_of(tensor.shape)));
-    }
+    require_kind(stored, tensor.dtype, tensor.shape);
     auto* target = executor.tensor(kLoadPhase, tensor.buffer).as<std::byte>() +
                    bytes_of(tensor.dtype, tensor.first_element);
     int64_t piece = staging.half_bytes() / size_of(tensor.dtype);
@@ -322,6 +382,15 @@ void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, 
   executor.backend().synchronize();
 }
 
+void load_exact_values(Executor& executor, const Buffer& buffer, const SourceTensor& values) {
+  TensorPart whole{.names = {}, .row_begin = 0, .rows = buffer.dims.front().max};
+  require_kind(values, DType::f32, part_shape(buffer, whole));
+  Staging staging(executor);
+  Placer(executor, staging, buffer).place(whole, values);
+  values.release();
+  executor.backend().synchronize();
+}
+
 TensorSaver::TensorSaver(BufferReader& reader, const std::vector<StoredTensor>& tensors,
                          const BytesObserver& observer)
     : reader_(reader), tensors_(tensors), observer_(observer) {
@@ -332,15 +401,13 @@ TensorSaver::TensorSaver(BufferReader& reader, const std::vector<StoredTensor>& 
 
 void TensorSaver::save(size_t index, SafetensorsWriter& writer) {
   const StoredTensor& tensor = tensors_[index];
-  int64_t element_bytes = size_of(tensor.dtype);
-  reader_.read(tensor.buffer, tensor.first_element * element_bytes, tensor.elements * element_bytes,
-               [&](std::span<const std::byte> bytes) {
-                 writer.write(bytes);
-                 done_bytes_ += static_cast<int64_t>(bytes.size());
-                 if (observer_) {
-                   observer_(done_bytes_, total_bytes_);
-                 }
-               });
+  read_tensor(reader_, tensor, [&](std::span<const std::byte> bytes) {
+    writer.write(bytes);
+    done_bytes_ += static_cast<int64_t>(bytes.size());
+    if (observer_) {
+      observer_(done_bytes_, total_bytes_);
+    }
+  });
 }
 
 }  // namespace snug

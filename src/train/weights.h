@@ -43,6 +43,8 @@ void initialize_adapters(Executor& executor, uint64_t seed);
 struct StoredTensor {
   std::string name;    // the file's name for it
   std::string buffer;  // where its values are: the fp32 master where there is one and `exact` is asked for
+  std::string rests =
+      {};  // where the lower halves of its fp32 values are, if `buffer` has only the upper ones
   DType dtype;
   std::vector<int64_t> shape;
   int64_t first_element = 0;
@@ -51,9 +53,16 @@ struct StoredTensor {
 std::vector<StoredTensor> stored_tensors(const Plan& plan, Role role, bool exact);
 std::vector<SafetensorsWriter::Entry> entries_of(const std::vector<StoredTensor>& tensors);
 
+// Calls `take` with the values of a tensor, in its dtype.
+void read_tensor(BufferReader& reader, const StoredTensor& tensor, const BufferReader::TakeBytes& take);
+
 // Streams tensors back as they are, without any conversion. Throws bad_input for one that is missing or of
 // another kind.
 void load_buffers(Executor& executor, const std::vector<StoredTensor>& tensors, const TensorSource& source);
+
+// fp32 values for a whole trained buffer, and for what keeps them exact beside it. Throws bad_input if they
+// are of another kind.
+void load_exact_values(Executor& executor, const Buffer& buffer, const SourceTensor& values);
 
 // Streams tensors to files.
 class TensorSaver {

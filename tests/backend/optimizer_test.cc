@@ -46,7 +46,7 @@ Program update_program(float max_norm, std::optional<DType> copies) {
                                  .epsilon = static_cast<float>(kAdamEpsilon),
                                  .max_norm = max_norm,
                                  .weight_decay = kWeightDecay,
-                                 .has_copies = copies.has_value()});
+                                 .beside = copies ? Beside::compute_copy : Beside::nothing});
   return builder.finish();
 }
 

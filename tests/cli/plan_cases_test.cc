@@ -110,7 +110,7 @@ TEST(PlanCases, FlanT5IsToldOf8bitStates) {
   EXPECT_EQ(plan["roles"]["optimizer states"], 2 * kCoded + 8 * kSmall + kClock);
   EXPECT_EQ(plan["roles"]["state scales"], 2 * kCoded / 256 * 4);
   EXPECT_EQ(plan["roles"]["state maps"], 2 * 256 * 4);
-  EXPECT_FALSE(plan["roles"].contains("fp32 master copies"));
+  EXPECT_FALSE(plan["roles"].contains("fp32 master bits"));
 }
 
 // Adafactor keeps a number for each row and each column of a matrix of the file, and for each element of a
@@ -127,7 +127,7 @@ TEST(PlanCases, AdafactorKeepsRowsAndColumns) {
   constexpr int64_t kNorms = 122 * 2048;
   constexpr int64_t kClock = 256;  // padded
   EXPECT_EQ(plan["roles"]["optimizer states"], 4 * (kEncoder + kDecoder + kTables + kNorms) + kClock);
-  EXPECT_FALSE(plan["roles"].contains("fp32 master copies"));
+  EXPECT_FALSE(plan["roles"].contains("fp32 master bits"));
 }
 
 // Case 4: 27.6 GB of fp32 weights never fit; bf16 does. The recipe does not evaluate, so no phase does.

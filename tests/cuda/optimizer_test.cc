@@ -7,6 +7,7 @@
 #include "support/adafactor_update.h"
 #include "support/bf16_update.h"
 #include "support/rounded_gradients.h"
+#include "support/split_values.h"
 #include "support/update_8bit.h"
 
 namespace snug {
@@ -80,22 +81,13 @@ std::vector<int64_t> many_sizes() {
   return sizes;
 }
 
-// Infinities, and numbers that would be rounded to one, among others.
-std::vector<float> with_the_largest(std::vector<float> values) {
-  for (size_t i = 0; i < values.size(); i += 101) {
-    float size = i % 2 == 0 ? std::numeric_limits<float>::infinity() : 0x1.fep127F;
-    values[i] = std::copysign(size, values[i]);
-  }
-  return values;
-}
-
 TEST(CudaUpdate, IsTheCpusToTheBit) {
   SKIP_WITHOUT_CARD();
   std::vector<int64_t> sizes = many_sizes();
   for (DType parameters : {DType::bf16, DType::f32}) {
     for (DType moments : {DType::bf16, DType::f32}) {
       if (parameters == DType::bf16 && moments == DType::f32) {
-        continue;  // those have a master
+        continue;  // those have a rest
       }
       Program program = bf16_update_program(sizes, parameters, DType::f32, moments);
       for (bool rounded : {false, true}) {
@@ -112,6 +104,33 @@ TEST(CudaUpdate, IsTheCpusToTheBit) {
             pair.expect_equal(stem + std::to_string(i));
           }
         }
+      }
+    }
+  }
+}
+
+// Both halves of the numbers.
+TEST(CudaUpdate, WithRestsItIsTheCpusToTheBit) {
+  SKIP_WITHOUT_CARD();
+  std::vector<int64_t> sizes = many_sizes();
+  Program program = bf16_update_program(sizes, DType::bf16, DType::i16, DType::f32);
+  for (bool rounded : {false, true}) {
+    Pair pair(rounded ? with_rounded_gradients(program) : program);
+    fill_bf16_update(pair, sizes);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      std::vector<float> start = random_values(sizes[i], 10 * i + 2);
+      set_split(pair, "p" + std::to_string(i), "c" + std::to_string(i),
+                i == 2 ? with_the_largest(start) : start);
+    }
+    for (int64_t step = 0; step < 4; ++step) {
+      pair.set("g1", random_values(sizes[1], 77 + static_cast<uint64_t>(step)));
+      pair.set("norm", {step == 2 ? std::numeric_limits<float>::infinity() : 1.0F});
+      pair.run();
+    }
+    for (size_t i = 0; i < sizes.size(); i += 1 + i / 3) {
+      for (const char* stem : {"p", "c", "m", "v"}) {
+        std::string name = stem + std::to_string(i);
+        EXPECT_EQ(pair.card.bytes(name), pair.cpu.bytes(name)) << name;
       }
     }
   }
@@ -236,18 +255,58 @@ TEST(CudaUpdate, AdafactorRoundsByChanceAndCopies) {
       EXPECT_LE(others, 1 + wanted.size() / 1000);
     }
   }
-  for (DType copies : {DType::f16, DType::bf16}) {
-    Card card(adafactor_program(shapes, DType::f32, copies));
-    begin_adafactor(card, shapes);
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      card.set("g" + std::to_string(i), factored_gradient(shapes[i], i, 1));
+  Card card(adafactor_program(shapes, DType::f32, DType::f16));
+  begin_adafactor(card, shapes);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    card.set("g" + std::to_string(i), factored_gradient(shapes[i], i, 1));
+  }
+  card.set_ints("clock", {0, 0, 1, 1});
+  card.set_ints("random", {42, 1});
+  card.run({});
+  EXPECT_NE(card.get("p0"), random_values(shapes[0].elements(), 0));
+  EXPECT_EQ(card.get("c0"), rounded_to(card.get("p0"), DType::f16));
+  EXPECT_EQ(card.get("c1"), rounded_to(card.get("p1"), DType::f16));
+}
+
+// On the card they are what its fp32 parameters become, to the bit; the upper half is the nearest number.
+TEST(CudaUpdate, AdafactorWithRests) {
+  SKIP_WITHOUT_CARD();
+  std::vector<UpdatedTensors> shapes = factored_shapes();
+  shapes.push_back({0, {20011}});
+  auto run = [&](Card& card) {
+    for (int step = 1; step <= 4; ++step) {
+      card.set("norm", {step == 3 ? std::numeric_limits<float>::infinity() : kAdafactorNorm});
+      for (size_t i = 0; i < shapes.size(); ++i) {
+        card.set("g" + std::to_string(i), factored_gradient(shapes[i], i, step));
+      }
+      card.set_ints("clock", {0, 0, step, step});
+      card.set_ints("random", {42, step});
+      card.run({});
     }
-    card.set_ints("clock", {0, 0, 1, 1});
-    card.set_ints("random", {42, 1});
-    card.run({});
-    EXPECT_NE(card.get("p0"), random_values(shapes[0].elements(), 0));
-    EXPECT_EQ(card.get("c0"), rounded_to(card.get("p0"), copies));
-    EXPECT_EQ(card.get("c1"), rounded_to(card.get("p1"), copies));
+  };
+  std::vector<std::vector<float>> wanted;
+  {
+    Card whole(adafactor_program(shapes));
+    begin_adafactor(whole, shapes);
+    run(whole);
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      wanted.push_back(whole.get("p" + std::to_string(i)));
+    }
+  }
+  Card split(adafactor_program(shapes, DType::bf16, DType::i16));
+  begin_adafactor(split, shapes);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    set_split(split, "p" + std::to_string(i), "c" + std::to_string(i),
+              random_values(shapes[i].elements(), i));
+  }
+  run(split);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    std::string number = std::to_string(i);
+    EXPECT_EQ(get_joined(split, "p" + number, "c" + number), wanted[i]) << number;
+    for (size_t j = 0; j < wanted[i].size(); ++j) {
+      ASSERT_EQ(to_bf16(split.get("p" + number)[j]).bits, split_float(wanted[i][j]).bf16_bits)
+          << number << " " << j;
+    }
   }
 }
 

@@ -156,7 +156,7 @@ TEST(Safetensors, DTypesAreNamedWhenRefused) {
   auto stored_as = [](const std::string& dtype) {
     return refusal(safetensors_bytes("{" + entry("model.w", dtype, "[1]", 0, 1) + "}", "x"));
   };
-  for (const char* dtype : {"F8_E4M3", "F8_E5M2", "BOOL", "I16"}) {
+  for (const char* dtype : {"F8_E4M3", "F8_E5M2", "BOOL", "U16"}) {
     std::string message = stored_as(dtype);
     EXPECT_SAYS(message, "tensor \"model.w\" is stored as " + std::string(dtype));
     EXPECT_SAYS(message, "convert");

@@ -65,14 +65,16 @@ TEST(Verify, ReadAndChanged) {
 
 // The update reads its outputs, too: the table says so.
 TEST(Effects, OfTheUpdate) {
-  Op op{.kind = OpKind::adamw,
-        .inputs = {0, 1, 2},
-        .outputs = {3, 4, 5, 6},
-        .attributes = AdamwAttributes{.weight_decay = {0.0F}, .has_copies = true}};
-  EXPECT_EQ(effect_on_input(op, 0), Effect::read);  // the gradient
-  EXPECT_EQ(effect_on_input(op, 1), Effect::read);  // the step's scalars
-  for (size_t output = 0; output < 4; ++output) {
-    EXPECT_EQ(effect_on_output(op, output), Effect::update);
+  for (Beside beside : {Beside::compute_copy, Beside::rest}) {
+    Op op{.kind = OpKind::adamw,
+          .inputs = {0, 1, 2},
+          .outputs = {3, 4, 5, 6},
+          .attributes = AdamwAttributes{.weight_decay = {0.0F}, .beside = beside}};
+    EXPECT_EQ(effect_on_input(op, 0), Effect::read);  // the gradient
+    EXPECT_EQ(effect_on_input(op, 1), Effect::read);  // the step's scalars
+    for (size_t output = 0; output < 4; ++output) {
+      EXPECT_EQ(effect_on_output(op, output), Effect::update);
+    }
   }
   Op close{
       .kind = OpKind::close_step, .inputs = {0, 1}, .outputs = {2, 3, 4, 5}, .attributes = StepAttributes{}};

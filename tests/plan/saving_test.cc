@@ -38,9 +38,9 @@ struct Kept {
 
 TEST(Saving, IsSoManyBytesAParameter) {
   for (const Kept& kept : {Kept{"fp32", DType::f32, OptimizerStates::fp32, false, 12, 12},
-                           Kept{"bf16", DType::bf16, OptimizerStates::fp32, false, 14, 14},
+                           Kept{"bf16", DType::bf16, OptimizerStates::fp32, false, 12, 12},
                            Kept{"bf16 states", DType::bf16, OptimizerStates::bf16, false, 6, 6},
-                           Kept{"adapters", DType::bf16, OptimizerStates::fp32, true, 14, 18},
+                           Kept{"adapters", DType::bf16, OptimizerStates::fp32, true, 12, 16},
                            Kept{"adapters, bf16 states", DType::bf16, OptimizerStates::bf16, true, 6, 8}}) {
     Recipe recipe = small_recipe();
     recipe.model.dtype = kept.dtype;

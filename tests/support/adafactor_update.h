@@ -6,6 +6,7 @@
 
 #include "program/builder.h"
 #include "program/step_clock.h"
+#include "support/split_values.h"
 #include "support/updated_tensors.h"
 #include "support/values.h"
 
@@ -23,14 +24,14 @@ inline std::vector<UpdatedTensors> factored_shapes() {
 }
 
 // One op: gradients g0, g1, ..., parameters p0, ... and mean squares s0, ... A copy dtype other than fp32
-// adds compute copies c0, ...
+// adds compute copies c0, ...; int16 their rests in place of those.
 inline Program adafactor_program(const std::vector<UpdatedTensors>& shapes, DType parameters = DType::f32,
                                  DType copies = DType::f32) {
   Builder builder("update");
   std::vector<BufferId> inputs;
   std::vector<BufferId> outputs;
   AdafactorAttributes attributes{
-      .max_norm = 1.0F, .weight_decay = {}, .tensors = {}, .has_copies = copies != DType::f32};
+      .max_norm = 1.0F, .weight_decay = {}, .tensors = {}, .beside = beside_of(copies)};
   for (size_t i = 0; i < shapes.size(); ++i) {
     int64_t row = 0;
     int64_t state = 0;
@@ -60,7 +61,7 @@ inline Program adafactor_program(const std::vector<UpdatedTensors>& shapes, DTyp
   add("g", DType::f32, inputs);
   add("p", parameters, outputs);
   add("s", DType::f32, outputs);
-  if (attributes.has_copies) {
+  if (attributes.beside != Beside::nothing) {
     add("c", copies, outputs);
   }
   inputs.push_back(builder.input("scalars", DType::f32, {fixed(kScalarNumbers)}));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "program/builder.h"
+#include "support/split_values.h"
 #include "support/values.h"
 
 namespace snug {
@@ -14,7 +15,7 @@ inline constexpr double kUpdateBeta2 = 0.9375;
 inline constexpr double kUpdateEpsilon = 1e-8;
 
 // One op on tensors of these sizes: gradients g0, g1, ..., parameters p0, ..., moments m0, ... and v0, ...
-// A copy dtype other than fp32 adds compute copies c0, ...
+// A copy dtype other than fp32 adds compute copies c0, ...; int16 their rests in place of those.
 inline Program bf16_update_program(const std::vector<int64_t>& sizes, DType parameters,
                                    DType copies = DType::f32, DType moments = DType::bf16) {
   Builder builder("update");
@@ -24,7 +25,7 @@ inline Program bf16_update_program(const std::vector<int64_t>& sizes, DType para
                              .beta2 = kUpdateBeta2,
                              .epsilon = static_cast<float>(kUpdateEpsilon),
                              .weight_decay = std::vector<float>(sizes.size(), 0.125F),
-                             .has_copies = copies != DType::f32};
+                             .beside = beside_of(copies)};
   auto add = [&](const char* stem, DType dtype, std::vector<BufferId>& list) {
     for (size_t i = 0; i < sizes.size(); ++i) {
       list.push_back(
@@ -35,7 +36,7 @@ inline Program bf16_update_program(const std::vector<int64_t>& sizes, DType para
   add("p", parameters, outputs);
   add("m", moments, outputs);
   add("v", moments, outputs);
-  if (attributes.has_copies) {
+  if (attributes.beside != Beside::nothing) {
     add("c", copies, outputs);
   }
   inputs.push_back(builder.input("scalars", DType::f32, {fixed(4)}));

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "program/builder.h"
 #include "program/code_layout.h"
+#include "support/split_values.h"
 #include "support/updated_tensors.h"
 
 namespace snug {
@@ -37,12 +38,12 @@ inline Program update_8bit_program(const std::vector<UpdatedTensors>& tensors, D
   for (const UpdatedTensors& one : tensors) {
     attributes.weight_decay.push_back(one.weight_decay);
   }
-  attributes.has_copies = copies != DType::f32;
+  attributes.beside = beside_of(copies);
   add("g", DType::f32, inputs);
   add("p", parameters, outputs);
   add("m", kFirstMoment8bit, outputs);
   add("v", kSecondMoment8bit, outputs);
-  if (attributes.has_copies) {
+  if (attributes.beside != Beside::nothing) {
     add("c", copies, outputs);
   }
   inputs.push_back(builder.input("scalars", DType::f32, {fixed(4)}));

@@ -44,7 +44,7 @@ TEST(Bf16States, TheBytesOfAParameter) {
   };
   const Case cases[] = {{DType::f32, OptimizerStates::fp32, 4, 0, 8},
                         {DType::f32, OptimizerStates::bf16, 4, 0, 4},
-                        {DType::bf16, OptimizerStates::fp32, 2, 4, 8},
+                        {DType::bf16, OptimizerStates::fp32, 2, 2, 8},
                         {DType::bf16, OptimizerStates::bf16, 2, 0, 4},
                         {DType::f16, OptimizerStates::fp32, 2, 4, 8},
                         {DType::f16, OptimizerStates::bf16, 2, 4, 4}};  // fp16 cannot go without its master
@@ -62,7 +62,7 @@ TEST(Bf16States, TheBytesOfAParameter) {
       }
       SCOPED_TRACE(std::string(name_of(one.dtype)) + " " + std::string(name_of(one.states)));
       EXPECT_EQ(bytes_of(plan, lora ? Role::adapters : Role::base_weights, true), trained * one.weight_bytes);
-      EXPECT_EQ(bytes_of(plan, Role::master_copies, false), trained * one.master_bytes);
+      EXPECT_EQ(bytes_of(plan, Role::master_bits, false), trained * one.master_bytes);
       EXPECT_EQ(bytes_of(plan, Role::optimizer_states, false), trained * one.state_bytes);
       EXPECT_EQ(bytes_of(plan, Role::gradients, false), trained * 4);
     }

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
+#include "backend/cpu/parameters.h"
 #include "backend/cpu/philox_lanes.h"
 #include "backend/cpu/scratch.h"
 #include "base/threads.h"
@@ -58,7 +59,7 @@ class AdafactorUpdate {
         step_(make_adafactor_step(attributes_.max_norm, scalars_, norm_,
                                   call.inputs[places_.clock()].as<StepClock>()->updates)) {
     SNUG_CHECK(call.outputs.size() == places_.output_count(),
-               "adafactor's outputs are parameters, mean squares and copies");
+               "adafactor's outputs are parameters, mean squares and what is beside parameters");
   }
 
   void run() const {
@@ -67,19 +68,18 @@ class AdafactorUpdate {
     }
     for (size_t number = 0; number < attributes_.tensors.size(); ++number) {
       const FactoredTensor& tensor = attributes_.tensors[number];
-      with_type(call_.outputs[places_.parameter(tensor.parameter)].dtype, [&](auto type) {
-        with_type(call_.inputs[places_.gradient(tensor.parameter)].dtype, [&](auto gradient_type) {
-          run_tensor<typename decltype(type)::type, typename decltype(gradient_type)::type>(tensor, number);
-        });
+      ParameterTensors tensors = parameter_tensors(call_, places_, tensor.parameter);
+      with_parameters(tensors, tensor.first_element, [&](auto parameters) {
+        with_type(call_.inputs[places_.gradient(tensor.parameter)].dtype,
+                  [&](auto type) { run_tensor<typename decltype(type)::type>(tensor, number, parameters); });
       });
     }
   }
 
  private:
-  template <typename P, typename G>
-  void run_tensor(const FactoredTensor& tensor, uint64_t number) const {
+  template <typename G, typename P>
+  void run_tensor(const FactoredTensor& tensor, uint64_t number, const P& parameters) const {
     const G* gradient = call_.inputs[places_.gradient(tensor.parameter)].as<G>() + tensor.first_element;
-    P* parameter = call_.outputs[places_.parameter(tensor.parameter)].as<P>() + tensor.first_element;
     Scratch scratch(call_.workspace);
     Factors factors{.rows = scratch.take<float>(tensor.rows),
                     .columns = scratch.take<float>(tensor.row_length()),
@@ -93,7 +93,7 @@ class AdafactorUpdate {
       int64_t end = std::min(last * kSumElements, tensor.elements());
       for (int64_t begin = first * kSumElements; begin < end; begin += kRoundingBlock) {
         Range range{begin, std::min(begin + kRoundingBlock, end)};
-        move_parameters(range, gradient, parameter, factors, {size, decay, number, copy_of(tensor)});
+        move_parameters(range, gradient, parameters, factors, {size, decay, number});
       }
     });
   }
@@ -187,39 +187,27 @@ class AdafactorUpdate {
     float size;
     float decay;
     uint64_t number;  // of the tensor, for random bits
-    bf16_t* copy;     // null: parameters compute as they are
   };
-  bf16_t* copy_of(const FactoredTensor& tensor) const {
-    if (!places_.has_copies()) {
-      return nullptr;
-    }
-    const Tensor& copy = call_.outputs[places_.copy(tensor.parameter)];
-    SNUG_CHECK(copy.dtype == DType::bf16, "compute copies are bf16 here");
-    return copy.as<bf16_t>() + tensor.first_element;
-  }
 
   // One block of kRoundingBlock elements.
   template <typename P, typename G>
-  void move_parameters(const Range& range, const G* gradient, P* parameter, const Factors& factors,
+  void move_parameters(const Range& range, const G* gradient, const P& parameters, const Factors& factors,
                        const Move& move) const {
     PhiloxLanes lanes;
-    if constexpr (std::is_same_v<P, bf16_t>) {
+    if constexpr (std::is_same_v<P, bf16_t*>) {
       const auto* random = call_.inputs[places_.random()].as<int64_t>();
       lanes.run(static_cast<uint64_t>(random[0]), rounding_stream(random[1], move.number),
                 rounding_place(range.first).counter, kRoundingBlock / kElementsACounter);
     }
     for_each_factor(factors, range.first, range.last, [&](int64_t i, float factor) {
       float change = to_float(gradient[i]) * step_.gradient_scale * factor;
-      float moved = moved_parameter(to_float(parameter[i]), move.decay, move.size, change);
-      if constexpr (std::is_same_v<P, bf16_t>) {
+      float moved = moved_parameter(parameter_at(parameters, i), move.decay, move.size, change);
+      if constexpr (std::is_same_v<P, bf16_t*>) {
         RoundingPlace place = rounding_place(i - range.first);
         uint32_t word = lanes.words[place.half / 2][place.counter];
-        parameter[i] = bf16_t{stochastic_bf16_bits(moved, word >> place.half % 2 * 16)};
+        parameters[i] = bf16_t{stochastic_bf16_bits(moved, word >> place.half % 2 * 16)};
       } else {
-        parameter[i] = moved;
-        if (move.copy != nullptr) {
-          move.copy[i] = to_bf16(moved);
-        }
+        set_parameter(parameters, i, moved);
       }
     });
   }
@@ -243,8 +231,8 @@ int64_t adafactor_workspace(const Program& /*program*/, const Op& op, int /*thre
   return most;
 }
 
-// Updates parameters and mean squares. A norm that is not finite means that the gradients are not: the update
-// is skipped.
+// Updates parameters, mean squares, and copies or rests. A norm that is not finite means that the gradients
+// are not: the update is skipped.
 void adafactor(const KernelCall& call) {
   AdafactorUpdate(call).run();
 }

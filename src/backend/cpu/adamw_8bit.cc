@@ -95,7 +95,7 @@ class Update8bit {
         step_(make_8bit_step(rates_of(attributes_), scalars_, norm_)),
         first_levels_(call.inputs[places_.maps()].as<float>()),
         second_levels_(call.inputs[places_.maps()].as<float>() + kDynamicMapEntries) {
-    SNUG_CHECK(call.outputs.size() == places_.output_count() && !places_.has_copies(),
+    SNUG_CHECK(call.outputs.size() == places_.output_count() && !places_.has_beside(),
                "adamw_8bit's outputs are parameters and moments here");
   }
 

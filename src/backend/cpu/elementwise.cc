@@ -32,6 +32,8 @@ void fill_tensor(const Tensor& tensor, float value) {
       return fill_elements(tensor, to_f16(value));
     case DType::f64:
       return fill_elements(tensor, static_cast<double>(value));
+    case DType::i16:
+      return fill_elements(tensor, static_cast<int16_t>(value));
     case DType::i32:
       return fill_elements(tensor, static_cast<int32_t>(value));
     case DType::i64:

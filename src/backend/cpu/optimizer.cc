@@ -4,6 +4,7 @@
 #include "backend/adamw_formula.h"
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
+#include "backend/cpu/parameters.h"
 #include "backend/cpu/philox_lanes.h"
 #include "base/threads.h"
 #include "program/operands.h"
@@ -49,12 +50,13 @@ void for_each_block(std::span<const Tensor> tensors, const Body& body) {
   });
 }
 
-// The parts of the buffers that one block covers. `G` is the dtype of the gradients, `P` that of the
-// parameters, `M` that of the moments; bf16 among the last two is rounded stochastically.
+// The parts of the buffers that one block covers. `G` is the dtype of the gradients, `M` that of the moments,
+// `P` what holds the parameters (backend/cpu/parameters.h); bf16 alone in the last two is rounded
+// stochastically.
 template <typename G, typename P, typename M>
 struct Part {
   const G* gradient;
-  P* parameter;
+  P parameters;
   M* first;
   M* second;
   float decay;
@@ -63,23 +65,19 @@ struct Part {
 
 template <typename G, typename P, typename M>
 AdamwElement element_of(const Part<G, P, M>& part, int64_t i) {
-  return {.parameter = to_float(part.parameter[i]),
+  return {.parameter = parameter_at(part.parameters, i),
           .first = to_float(part.first[i]),
           .second = to_float(part.second[i])};
 }
 
-// `Copy` is the dtype of the compute copy, void if there is none.
-template <typename Copy, typename G>
-void update_exactly(const AdamwStep& step, const Part<G, float, float>& part, Copy* copy) {
+template <typename G, typename P>
+void update_exactly(const AdamwStep& step, const Part<G, P, float>& part) {
 #pragma omp simd
   for (int64_t i = 0; i < part.count; ++i) {
     AdamwElement after = updated(step, part.decay, to_float(part.gradient[i]), element_of(part, i));
     part.first[i] = after.first;
     part.second[i] = after.second;
-    part.parameter[i] = after.parameter;
-    if constexpr (!std::is_void_v<Copy>) {
-      copy[i] = round_to<Copy>(after.parameter);
-    }
+    set_parameter(part.parameters, i, after.parameter);
   }
 }
 
@@ -106,10 +104,10 @@ void update_by_chance(const AdamwStep& step, const Part<G, P, bf16_t>& part, con
       uint32_t bits = lanes.words[word][lane];
       part.first[i] = bf16_t{stochastic_bf16_bits(after.first, bits)};
       part.second[i] = bf16_t{stochastic_bf16_bits(after.second, bits >> 16)};
-      if constexpr (std::is_same_v<P, bf16_t>) {
-        part.parameter[i] = bf16_t{stochastic_bf16_bits(after.parameter, lanes.words[word + 1][lane])};
+      if constexpr (std::is_same_v<P, bf16_t*>) {
+        part.parameters[i] = bf16_t{stochastic_bf16_bits(after.parameter, lanes.words[word + 1][lane])};
       } else {
-        part.parameter[i] = after.parameter;
+        set_parameter(part.parameters, i, after.parameter);
       }
     }
   }
@@ -127,23 +125,20 @@ class UpdateCall {
         step_(make_step(rates_of(attributes_), scalars_, norm_)) {
     SNUG_CHECK(call.inputs.size() > places_.norm(), "adamw's inputs are gradients, scalars and norm");
     SNUG_CHECK(call.outputs.size() == places_.output_count(),
-               "adamw's outputs are parameters, moments and copies");
+               "adamw's outputs are parameters, moments and what is beside parameters");
   }
 
   std::span<const Tensor> gradients() const { return call_.inputs.first(places_.count()); }
   bool skips() const { return !std::isfinite(norm_); }
   const AdamwStep& step() const { return step_; }
-  DType parameter_dtype() const { return call_.outputs[places_.parameter(0)].dtype; }
   DType moment_dtype() const { return call_.outputs[places_.first_moment(0)].dtype; }
-  const Tensor* copy(size_t tensor) const {
-    return places_.has_copies() ? &call_.outputs[places_.copy(tensor)] : nullptr;
-  }
+  ParameterTensors parameters(size_t tensor) const { return parameter_tensors(call_, places_, tensor); }
 
-  template <typename G, typename P, typename M>
-  Part<G, P, M> part(const Block& block) const {
+  template <typename G, typename M, typename P>
+  Part<G, P, M> part(const Block& block, const P& parameters) const {
     size_t i = block.tensor;
     return {.gradient = call_.inputs[places_.gradient(i)].as<G>() + block.first,
-            .parameter = call_.outputs[places_.parameter(i)].as<P>() + block.first,
+            .parameters = parameters,
             .first = call_.outputs[places_.first_moment(i)].as<M>() + block.first,
             .second = call_.outputs[places_.second_moment(i)].as<M>() + block.first,
             .decay = decay_factor(scalars_.learning_rate, attributes_.weight_decay[i]),
@@ -167,24 +162,16 @@ class UpdateCall {
 
 template <typename G>
 void update_block(const UpdateCall& update, const Block& block) {
-  if (update.moment_dtype() == DType::bf16) {
-    SNUG_CHECK(update.copy(0) == nullptr, "bf16 moments go without compute copies here");
-    with_type(update.parameter_dtype(), [&](auto type) {
-      using P = typename decltype(type)::type;
-      update_by_chance(update.step(), update.part<G, P, bf16_t>(block), update.randomness(block));
-    });
-    return;
-  }
-  SNUG_CHECK(update.parameter_dtype() == DType::f32, "master parameters are fp32");
-  auto part = update.part<G, float, float>(block);
-  const Tensor* copy = update.copy(block.tensor);
-  if (copy == nullptr) {
-    update_exactly<void>(update.step(), part, nullptr);
-  } else {
-    with_type(copy->dtype, [&](auto type) {
-      update_exactly(update.step(), part, copy->as<typename decltype(type)::type>() + block.first);
-    });
-  }
+  with_parameters(update.parameters(block.tensor), block.first, [&](auto parameters) {
+    using P = decltype(parameters);
+    if (update.moment_dtype() == DType::bf16) {
+      update_by_chance(update.step(), update.part<G, bf16_t>(block, parameters), update.randomness(block));
+    } else if constexpr (std::is_same_v<P, bf16_t*>) {
+      SNUG_CHECK(false, "bf16 parameters beside fp32 moments have a rest");
+    } else {
+      update_exactly(update.step(), update.part<G, float>(block, parameters));
+    }
+  });
 }
 
 template <typename G>
@@ -228,7 +215,7 @@ void gradient_norm(const KernelCall& call) {
   call.outputs[0].as<float>()[0] = static_cast<float>(std::sqrt(total));
 }
 
-// Updates parameters, moments and compute copies in one pass. A norm that is not finite means that the
+// Updates parameters, moments, and copies or rests in one pass. A norm that is not finite means that the
 // gradients are not: the update is skipped.
 void adamw(const KernelCall& call) {
   UpdateCall update(call);

@@ -151,7 +151,7 @@ __global__ void size_kernel(int64_t elements, int64_t blocks, AdafactorScratch s
 struct ApplyArguments {
   GradientView gradient;
   void* parameter;
-  void* copy;
+  void* beside;
   int64_t elements;
   int64_t length;
   float weight_decay;
@@ -160,10 +160,10 @@ struct ApplyArguments {
   const float* norm;
 };
 
-// A thread has the eight elements that share a counter. `P` is the dtype of the parameters (bf16 is rounded
-// by chance), `Copy` that of the compute copy or None. With a norm that is not finite
-// nothing changes.
-template <typename P, typename Copy>
+// A thread has the eight elements that share a counter. `P` is the dtype of the parameters (bf16 without a
+// rest is rounded by chance), `Aside` what is beside a parameter. With a norm that is not finite nothing
+// changes.
+template <typename P, typename Aside>
 __global__ void apply_kernel(ApplyArguments a, AdafactorScratch scratch) {
   int64_t counter = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   constexpr int64_t kLanes = kRoundingBlock / kElementsACounter;
@@ -173,8 +173,9 @@ __global__ void apply_kernel(ApplyArguments a, AdafactorScratch scratch) {
   }
   AdafactorNumbers numbers = *scratch.numbers;
   float decay = decay_factor(numbers.learning_rate, a.weight_decay);
+  Aside nothing{};
   std::array<uint32_t, 4> words{};
-  if constexpr (std::is_same_v<P, __nv_bfloat16>) {
+  if constexpr (std::is_same_v<P, __nv_bfloat16> && !kIsRest<Aside>) {
     words = philox(static_cast<uint64_t>(a.random[0]), rounding_stream(a.random[1], a.number),
                    static_cast<uint64_t>(counter));
   }
@@ -186,40 +187,20 @@ __global__ void apply_kernel(ApplyArguments a, AdafactorScratch scratch) {
     }
     P& parameter = static_cast<P*>(a.parameter)[i];
     float change = change_of(a.gradient, i, a.length, scratch);
-    float moved = moved_parameter(to_float(parameter), decay, numbers.step_size, change);
-    put(moved, words[static_cast<size_t>(j / 2)] >> j % 2 * 16, parameter);
-    if constexpr (!std::is_same_v<Copy, None>) {
-      static_cast<Copy*>(a.copy)[i] = round_to<Copy>(moved);
-    }
+    Aside& aside = std::is_same_v<Aside, None> ? nothing : static_cast<Aside*>(a.beside)[i];
+    float moved = moved_parameter(exact_value(parameter, aside), decay, numbers.step_size, change);
+    put(moved, words[static_cast<size_t>(j / 2)] >> j % 2 * 16, parameter, aside);
   }
-}
-
-// Calls body(TypeTag<P>, TypeTag<Copy>) for the formats that compile/optimizer.cc makes.
-template <typename Body>
-void with_formats(DType parameters, const Tensor* copy, const Body& body) {
-  if (copy != nullptr) {
-    SNUG_CHECK(parameters == DType::f32, "parameters with compute copies are fp32");
-    if (copy->dtype == DType::f16) {
-      return body(TypeTag<float>{}, TypeTag<__half>{});
-    }
-    SNUG_CHECK(copy->dtype == DType::bf16, "compute copies are bf16 or fp16");
-    return body(TypeTag<float>{}, TypeTag<__nv_bfloat16>{});
-  }
-  if (parameters == DType::bf16) {
-    return body(TypeTag<__nv_bfloat16>{}, TypeTag<None>{});
-  }
-  SNUG_CHECK(parameters == DType::f32, "parameters are fp32 or bf16");
-  body(TypeTag<float>{}, TypeTag<None>{});
 }
 
 }  // namespace
 
-// Updates parameters, mean squares and compute copies.
+// Updates parameters, mean squares, and copies or rests.
 void adafactor(const Queue& queue, const KernelCall& call) {
   const auto& attributes = attributes_of<AdafactorAttributes>(call.op);
   AdafactorPlaces places(attributes);
   SNUG_CHECK(call.outputs.size() == places.output_count(),
-             "adafactor's outputs are parameters, mean squares and copies");
+             "adafactor's outputs are parameters, mean squares and what is beside parameters");
   const auto* norm = call.inputs[places.norm()].as<float>();
   cudaStream_t stream = queue.stream;
   auto* numbers = Scratch(call.workspace).take<AdafactorNumbers>(1);  // the same place for all tensors
@@ -248,27 +229,25 @@ void adafactor(const Queue& queue, const KernelCall& call) {
     squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(gradient, tensor.elements(),
                                                                            length, scratch);
     size_kernel<<<1, kThreads, 0, stream>>>(tensor.elements(), blocks, scratch);
-    const Tensor& parameter = call.outputs[places.parameter(i)];
-    const Tensor* copy = places.has_copies() ? &call.outputs[places.copy(i)] : nullptr;
-    with_formats(parameter.dtype, copy, [&](auto parameter_type, auto copy_type) {
+    with_parameter_types(call, places, [&](auto parameter_type, auto aside_type) {
       using P = typename decltype(parameter_type)::type;
-      using Copy = typename decltype(copy_type)::type;
+      using Aside = typename decltype(aside_type)::type;
       ApplyArguments arguments{
           .gradient = gradient,
-          .parameter = parameter.as<P>() + tensor.first_element,
-          .copy = nullptr,
+          .parameter = call.outputs[places.parameter(i)].as<P>() + tensor.first_element,
+          .beside = nullptr,
           .elements = tensor.elements(),
           .length = length,
           .weight_decay = attributes.weight_decay[i],
           .number = n,
           .random = call.has_input(places.random()) ? call.inputs[places.random()].as<int64_t>() : nullptr,
           .norm = norm};
-      if constexpr (!std::is_same_v<Copy, None>) {
-        arguments.copy = copy->as<Copy>() + tensor.first_element;
+      if constexpr (!std::is_same_v<Aside, None>) {
+        arguments.beside = call.outputs[places.beside(i)].as<Aside>() + tensor.first_element;
       }
       int64_t counters =
           (tensor.elements() + kRoundingBlock - 1) / kRoundingBlock * (kRoundingBlock / kElementsACounter);
-      apply_kernel<P, Copy><<<blocks_for(counters, kThreads), kThreads, 0, stream>>>(arguments, scratch);
+      apply_kernel<P, Aside><<<blocks_for(counters, kThreads), kThreads, 0, stream>>>(arguments, scratch);
     });
   }
   check_launch("Adafactor's update");

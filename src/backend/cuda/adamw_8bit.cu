@@ -276,7 +276,7 @@ void adamw_8bit(const Queue& queue, const KernelCall& call) {
                       .norm = call.inputs[places.norm()].as<float>(),
                       .random = call.inputs[places.random()].as<int64_t>()};
   const auto* maps = call.inputs[places.maps()].as<float>();
-  const Tensor* copy = places.has_copies() ? &call.outputs[places.copy(0)] : nullptr;
+  const Tensor* copy = places.has_beside() ? &call.outputs[places.beside(0)] : nullptr;
   with_formats(call.outputs[places.parameter(0)].dtype, copy, [&](auto parameter_type, auto copy_type) {
     using P = typename decltype(parameter_type)::type;
     using Copy = typename decltype(copy_type)::type;
@@ -294,7 +294,7 @@ void adamw_8bit(const Queue& queue, const KernelCall& call) {
                       .weight_decay = attributes.weight_decay[i],
                       .plain = part.plain};
       if constexpr (!std::is_same_v<Copy, None>) {
-        entry.copy = call.outputs[places.copy(i)].as<Copy>() + part.first_element;
+        entry.copy = call.outputs[places.beside(i)].as<Copy>() + part.first_element;
       }
       entry.is_aligned = begins_aligned(entry.gradient.data) && begins_aligned(entry.parameter) &&
                          begins_aligned(entry.copy);

@@ -103,6 +103,8 @@ void fill_tensor(const Queue& queue, const Tensor& tensor, float value) {
       return fill_words(queue, tensor, to_f16(value).bits);
     case DType::f64:
       return fill_words(queue, tensor, bits_of<uint64_t>(static_cast<double>(value)));
+    case DType::i16:
+      return fill_words(queue, tensor, bits_of<uint16_t>(static_cast<int16_t>(value)));
     case DType::i32:
       return fill_words(queue, tensor, bits_of<uint32_t>(static_cast<int32_t>(value)));
     case DType::i64:

@@ -73,8 +73,8 @@ __global__ void norm_kernel(const double* sums, int64_t count, float* norm) {
 }
 
 // One element or, with fp32 moments, N from `i` on. `P` is the dtype of the parameters, `M` that of the
-// moments (bf16 is rounded by chance), `Copy` that of the compute copy or None.
-template <int N, typename P, typename M, typename Copy>
+// moments (bf16 is rounded by chance), `Aside` what is beside a parameter.
+template <int N, typename P, typename M, typename Aside>
 __device__ inline void update_elements(const UpdateEntry& entry, int64_t i, const AdamwStep& step,
                                        float decay, const RandomStream& random) {
   static_assert(N == 1 || !kIsByChance<M>);
@@ -82,7 +82,10 @@ __device__ inline void update_elements(const UpdateEntry& entry, int64_t i, cons
   Vector<P, N> parameter = load<N>(static_cast<P*>(entry.parameter) + i);
   Vector<M, N> first = load<N>(static_cast<M*>(entry.first) + i);
   Vector<M, N> second = load<N>(static_cast<M*>(entry.second) + i);
-  Vector<std::conditional_t<std::is_same_v<Copy, None>, float, Copy>, N> copy;
+  Vector<Aside, N> aside{};
+  if constexpr (kIsRest<Aside>) {
+    aside = load<N>(static_cast<Aside*>(entry.beside) + i);
+  }
   uint32_t words[2] = {};
   if constexpr (kIsByChance<M>) {
     auto four = philox(random.seed, random.stream, static_cast<uint64_t>(i / 2));
@@ -91,25 +94,23 @@ __device__ inline void update_elements(const UpdateEntry& entry, int64_t i, cons
   }
 #pragma unroll
   for (int j = 0; j < N; ++j) {
-    AdamwElement after = updated(step, decay, gradient.at[j],
-                                 {to_float(parameter.at[j]), to_float(first.at[j]), to_float(second.at[j])});
+    float before = exact_value(parameter.at[j], aside.at[j]);
+    AdamwElement after =
+        updated(step, decay, gradient.at[j], {before, to_float(first.at[j]), to_float(second.at[j])});
     put(after.first, words[0], first.at[j]);
     put(after.second, words[0] >> 16, second.at[j]);
-    put(after.parameter, words[1], parameter.at[j]);
-    if constexpr (!std::is_same_v<Copy, None>) {
-      copy.at[j] = round_to<Copy>(after.parameter);
-    }
+    put(after.parameter, words[1], parameter.at[j], aside.at[j]);
   }
   store<N>(static_cast<P*>(entry.parameter) + i, parameter);
   store<N>(static_cast<M*>(entry.first) + i, first);
   store<N>(static_cast<M*>(entry.second) + i, second);
-  if constexpr (!std::is_same_v<Copy, None>) {
-    store<N>(static_cast<Copy*>(entry.copy) + i, copy);
+  if constexpr (!std::is_same_v<Aside, None>) {
+    store<N>(static_cast<Aside*>(entry.beside) + i, aside);
   }
 }
 
 // A norm that is not finite means that the gradients are not: the update is skipped.
-template <typename P, typename M, typename Copy>
+template <typename P, typename M, typename Aside>
 __global__ void __launch_bounds__(kThreads, kIsByChance<M> ? 4 : 1)
     adamw_kernel(const __grid_constant__ TensorList<UpdateEntry> list, UpdateInputs inputs) {
   constexpr int kWidth = kIsByChance<M> ? kElementsAtOnce : 4;
@@ -142,43 +143,39 @@ __global__ void __launch_bounds__(kThreads, kIsByChance<M> ? 4 : 1)
     start(i, 0);
     for (int turn = 0; i + kWidth <= end; i += kWidth * kThreads, ++turn) {
       start(i + kWidth * kThreads, turn + 1);
-      update_by_chance<P, Copy>(entry, i, step, decay, random, Turn<P>{ahead, turn});
+      update_by_chance<P, Aside>(entry, i, step, decay, random, Turn<P>{ahead, turn});
     }
   } else {
     for (; i + kWidth <= end; i += kWidth * kThreads) {
-      update_elements<kWidth, P, M, Copy>(entry, i, step, decay, random);
+      update_elements<kWidth, P, M, Aside>(entry, i, step, decay, random);
     }
   }
   for (int64_t last = i + kWidth; i < min(last, end); ++i) {  // fewer than kWidth are left
-    update_elements<1, P, M, Copy>(entry, i, step, decay, random);
+    update_elements<1, P, M, Aside>(entry, i, step, decay, random);
   }
 }
 
-// Calls body(TypeTag<P>, TypeTag<M>, TypeTag<Copy>) for the formats that compile/optimizer.cc makes.
+// Calls body(TypeTag<P>, TypeTag<M>, TypeTag<Aside>) for the formats that compile/optimizer.cc makes.
 template <typename Body>
-void with_formats(DType parameters, DType moments, const Tensor* copy, const Body& body) {
+void with_formats(const KernelCall& call, const AdamwPlaces& places, const Body& body) {
   using Bf16 = __nv_bfloat16;
-  if (parameters == DType::bf16) {
-    SNUG_CHECK(moments == DType::bf16 && copy == nullptr,
-               "bf16 parameters go with bf16 moments, without copies");
-    return body(TypeTag<Bf16>{}, TypeTag<Bf16>{}, TypeTag<None>{});
-  }
-  SNUG_CHECK(parameters == DType::f32, "parameters are fp32 or bf16");
-  auto with_moments = [&](auto copy_type) {
-    if (moments == DType::f32) {
-      return body(TypeTag<float>{}, TypeTag<float>{}, copy_type);
+  DType moments = call.outputs[places.first_moment(0)].dtype;
+  SNUG_CHECK(moments == DType::f32 || moments == DType::bf16, "moments are fp32 or bf16");
+  with_parameter_types(call, places, [&](auto parameter_type, auto aside_type) {
+    using P = typename decltype(parameter_type)::type;
+    using Aside = typename decltype(aside_type)::type;
+    if constexpr (kIsRest<Aside>) {
+      SNUG_CHECK(moments == DType::f32, "parameters with a rest go with fp32 moments");
+      body(parameter_type, TypeTag<float>{}, aside_type);
+    } else if constexpr (std::is_same_v<P, Bf16>) {
+      SNUG_CHECK(moments == DType::bf16, "bf16 parameters beside fp32 moments have a rest");
+      body(parameter_type, TypeTag<Bf16>{}, aside_type);
+    } else if (moments == DType::bf16) {
+      body(parameter_type, TypeTag<Bf16>{}, aside_type);
+    } else {
+      body(parameter_type, TypeTag<float>{}, aside_type);
     }
-    SNUG_CHECK(moments == DType::bf16, "moments are fp32 or bf16");
-    body(TypeTag<float>{}, TypeTag<Bf16>{}, copy_type);
-  };
-  if (copy == nullptr) {
-    return with_moments(TypeTag<None>{});
-  }
-  if (copy->dtype == DType::f16) {
-    return with_moments(TypeTag<__half>{});
-  }
-  SNUG_CHECK(copy->dtype == DType::bf16, "compute copies are bf16 or fp16");
-  with_moments(TypeTag<Bf16>{});
+  });
 }
 
 }  // namespace
@@ -201,13 +198,13 @@ void gradient_norm(const Queue& queue, const KernelCall& call) {
   check_launch("the norm of the gradients");
 }
 
-// Updates parameters, moments and compute copies in one pass.
+// Updates parameters, moments, and copies or rests in one pass.
 void adamw(const Queue& queue, const KernelCall& call) {
   const auto& attributes = attributes_of<AdamwAttributes>(call.op);
   AdamwPlaces places(attributes);
   SNUG_CHECK(call.inputs.size() > places.norm(), "adamw's inputs are gradients, scalars and norm");
   SNUG_CHECK(call.outputs.size() == places.output_count(),
-             "adamw's outputs are parameters, moments and copies");
+             "adamw's outputs are parameters, moments and what is beside parameters");
   std::span<const Tensor> gradients = call.inputs.first(places.count());
   UpdateInputs inputs{
       .rates = rates_of(attributes),
@@ -219,25 +216,23 @@ void adamw(const Queue& queue, const KernelCall& call) {
                        .parameter = call.outputs[places.parameter(i)].data,
                        .first = call.outputs[places.first_moment(i)].data,
                        .second = call.outputs[places.second_moment(i)].data,
-                       .copy = places.has_copies() ? call.outputs[places.copy(i)].data : nullptr,
+                       .beside = places.has_beside() ? call.outputs[places.beside(i)].data : nullptr,
                        .elements = gradients[i].elements(),
                        .weight_decay = attributes.weight_decay[i]};
   };
-  const Tensor* copy = places.has_copies() ? &call.outputs[places.copy(0)] : nullptr;
-  with_formats(call.outputs[places.parameter(0)].dtype, call.outputs[places.first_moment(0)].dtype, copy,
-               [&](auto parameter_type, auto moment_type, auto copy_type) {
-                 using P = typename decltype(parameter_type)::type;
-                 using M = typename decltype(moment_type)::type;
-                 using Copy = typename decltype(copy_type)::type;
-                 auto launch = [&](const TensorList<UpdateEntry>& list, int64_t) {
-                   adamw_kernel<P, M, Copy><<<list.blocks, kThreads, 0, queue.stream>>>(list, inputs);
-                 };
-                 ListFiller<UpdateEntry, decltype(launch)> filler(launch);
-                 for (size_t i = 0; i < places.count(); ++i) {
-                   filler.add(entry_of(i));
-                 }
-                 filler.finish();
-               });
+  with_formats(call, places, [&](auto parameter_type, auto moment_type, auto aside_type) {
+    using P = typename decltype(parameter_type)::type;
+    using M = typename decltype(moment_type)::type;
+    using Aside = typename decltype(aside_type)::type;
+    auto launch = [&](const TensorList<UpdateEntry>& list, int64_t) {
+      adamw_kernel<P, M, Aside><<<list.blocks, kThreads, 0, queue.stream>>>(list, inputs);
+    };
+    ListFiller<UpdateEntry, decltype(launch)> filler(launch);
+    for (size_t i = 0; i < places.count(); ++i) {
+      filler.add(entry_of(i));
+    }
+    filler.finish();
+  });
   check_launch("the optimizer's update");
 }
 

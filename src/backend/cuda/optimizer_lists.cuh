@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "backend/adamw_formula.h"
 #include "backend/cuda/vectors.cuh"
 #include "backend/cuda_plan/optimizer_blocks.h"
 #include "base/rng.h"
+#include "base/split_float.h"
 #include "program/step_clock.h"
 
 namespace snug::cuda {
@@ -140,13 +142,62 @@ struct GradientView {
   }
 };
 
+// What is beside a parameter, as a type: nothing, a compute copy (__half), or a rest (int16_t).
 struct None {};
+template <typename Aside>
+inline constexpr bool kIsRest = std::is_same_v<Aside, int16_t>;
 
 __device__ inline void put(float value, uint32_t, float& target) {
   target = value;
 }
 __device__ inline void put(float value, uint32_t random_bits, __nv_bfloat16& target) {
   target = __ushort_as_bfloat16(stochastic_bf16_bits(value, random_bits));
+}
+
+// A parameter's exact value, and putting a new one into it and what is beside it. Without a rest bf16 is
+// rounded by chance.
+template <typename P, typename Aside>
+__device__ inline float exact_value(P parameter, Aside) {
+  return to_float(parameter);
+}
+__device__ inline float exact_value(__nv_bfloat16 parameter, int16_t rest) {
+  return join_float({__bfloat16_as_ushort(parameter), rest});
+}
+
+template <typename P>
+__device__ inline void put(float value, uint32_t random_bits, P& parameter, None&) {
+  put(value, random_bits, parameter);
+}
+__device__ inline void put(float value, uint32_t, float& parameter, __half& copy) {
+  parameter = value;
+  copy = round_to<__half>(value);
+}
+__device__ inline void put(float value, uint32_t, __nv_bfloat16& parameter, int16_t& rest) {
+  SplitFloat halves = split_float(value);
+  parameter = __ushort_as_bfloat16(halves.bf16_bits);
+  rest = halves.rest;
+}
+
+// Calls body(TypeTag<P>, TypeTag<Aside>) for the parameters and what is beside them that compile/optimizer.cc
+// makes; all parameters of an update are alike.
+template <typename Places, typename Body>
+void with_parameter_types(const KernelCall& call, const Places& places, const Body& body) {
+  DType parameter = call.outputs[places.parameter(0)].dtype;
+  switch (places.kind_beside()) {
+    case Beside::nothing:
+      if (parameter == DType::bf16) {
+        return body(TypeTag<__nv_bfloat16>{}, TypeTag<None>{});
+      }
+      SNUG_CHECK(parameter == DType::f32, "parameters alone are fp32 or bf16");
+      return body(TypeTag<float>{}, TypeTag<None>{});
+    case Beside::compute_copy:
+      SNUG_CHECK(parameter == DType::f32 && call.outputs[places.beside(0)].dtype == DType::f16,
+                 "compute copies are fp16, of fp32 parameters");
+      return body(TypeTag<float>{}, TypeTag<__half>{});
+    case Beside::rest:
+      SNUG_CHECK(parameter == DType::bf16, "rests are of bf16 parameters");
+      return body(TypeTag<__nv_bfloat16>{}, TypeTag<int16_t>{});
+  }
 }
 
 }  // namespace snug::cuda

@@ -101,7 +101,7 @@ struct UpdateEntry {
   void* parameter = nullptr;
   void* first = nullptr;
   void* second = nullptr;
-  void* copy = nullptr;
+  void* beside = nullptr;
   int64_t elements = 0;
   uint32_t first_block = 0;
   float weight_decay = 0;
@@ -234,7 +234,7 @@ __device__ inline void update_by_chance(const UpdateEntry& entry, int64_t i, con
     for (int j = 0; j < N; ++j) {
       copy.at[j] = round_to<Copy>(after[j].parameter);
     }
-    store<N>(static_cast<Copy*>(entry.copy) + i, copy);
+    store<N>(static_cast<Copy*>(entry.beside) + i, copy);
   }
 }
 

@@ -3,7 +3,7 @@
 const $ = id => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const hues = {
-  "base weights": 215, "weight scales": 200, "weight maps": 190, "adapters": 275, "frozen adapters": 255, "fp32 master copies": 300,
+  "base weights": 215, "weight scales": 200, "weight maps": 190, "adapters": 275, "frozen adapters": 255, "fp32 master bits": 300, "fp32 master copies": 300,
   "gradients": 340, "optimizer states": 20, "state scales": 10, "state maps": 5, "kept activations": 145, "recomputed activations": 95,
   "activations": 60, "workspace": 40, "batch": 175, "staging": 165, "kv-cache": 120, "driver context": 0 };
 const state = { plan: 0, phase: 0, view: "place", colour: "role", hidden: false, from: 0, to: 0, op: -1, drag: null };
