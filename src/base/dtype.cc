@@ -20,51 +20,38 @@ constexpr std::array<std::pair<std::string_view, DType>, 19> kNames = {{
     {"torch.float16", DType::f16},
 }};
 
-// One element of any floating type as fp32. fp64 narrows: nothing here computes in fp64.
-float load_float(DType dtype, const void* source, int64_t index) {
-  const char* base = static_cast<const char*>(source) + index * size_of(dtype);
-  switch (dtype) {
-    case DType::f32: {
-      float value;
-      std::memcpy(&value, base, sizeof value);
-      return value;
-    }
-    case DType::bf16: {
-      bf16_t value;
-      std::memcpy(&value, base, sizeof value);
-      return to_float(value);
-    }
-    case DType::f16: {
-      f16_t value;
-      std::memcpy(&value, base, sizeof value);
-      return to_float(value);
-    }
-    case DType::f64: {
-      double value;
-      std::memcpy(&value, base, sizeof value);
-      return static_cast<float>(value);
-    }
-    default:
-      SNUG_CHECK(false, "conversion from an integer type");
+// fp64 narrows: nothing here computes in fp64.
+float narrowed(double value) {
+  return static_cast<float>(value);
+}
+template <typename Value>
+float narrowed(Value value) {
+  return to_float(value);
+}
+
+// Data of files need not be aligned, so elements are copied out and in.
+template <typename From, typename To>
+void convert_elements(const void* source, void* destination, int64_t count) {
+  const char* read = static_cast<const char*>(source);
+  char* written = static_cast<char*>(destination);
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, read + i * static_cast<int64_t>(sizeof value), sizeof value);
+    To result = from_float<To>(narrowed(value));
+    std::memcpy(written + i * static_cast<int64_t>(sizeof result), &result, sizeof result);
   }
 }
 
-void store_float(DType dtype, void* destination, int64_t index, float value) {
-  char* base = static_cast<char*>(destination) + index * size_of(dtype);
-  switch (dtype) {
+template <typename From>
+void convert_from(const void* source, DType to, void* destination, int64_t count) {
+  switch (to) {
     case DType::f32:
-      std::memcpy(base, &value, sizeof value);
-      return;
-    case DType::bf16: {
-      bf16_t narrow = to_bf16(value);
-      std::memcpy(base, &narrow, sizeof narrow);
-      return;
-    }
-    case DType::f16: {
-      f16_t narrow = to_f16(value);
-      std::memcpy(base, &narrow, sizeof narrow);
-      return;
-    }
+      return convert_elements<From, float>(source, destination, count);
+    case DType::bf16:
+      return convert_elements<From, bf16_t>(source, destination, count);
+    case DType::f16:
+      return convert_elements<From, f16_t>(source, destination, count);
     default:
       SNUG_CHECK(false, "conversion to a type that nothing stores");
   }
@@ -128,8 +115,17 @@ void convert(DType from, const void* source, DType to, void* destination, int64_
     std::memcpy(destination, source, static_cast<size_t>(count * size_of(from)));
     return;
   }
-  for (int64_t i = 0; i < count; ++i) {
-    store_float(to, destination, i, load_float(from, source, i));
+  switch (from) {
+    case DType::f32:
+      return convert_from<float>(source, to, destination, count);
+    case DType::bf16:
+      return convert_from<bf16_t>(source, to, destination, count);
+    case DType::f16:
+      return convert_from<f16_t>(source, to, destination, count);
+    case DType::f64:
+      return convert_from<double>(source, to, destination, count);
+    default:
+      SNUG_CHECK(false, "conversion from an integer type");
   }
 }
 

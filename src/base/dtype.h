@@ -80,6 +80,10 @@ template <>
 constexpr bf16_t from_float<bf16_t>(float value) {
   return to_bf16(value);
 }
+template <>
+inline f16_t from_float<f16_t>(float value) {
+  return to_f16(value);
+}
 
 // Converts `count` floating elements from one format to another; the ranges may not overlap.
 void convert(DType from, const void* source, DType to, void* destination, int64_t count);

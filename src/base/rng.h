@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace snug {
 
@@ -44,6 +45,11 @@ constexpr float unit_float(uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24F;
 }
 
+// A normal number of mean 0 and variance 1. The lower 31 bits say which share of all such numbers lies
+// further out on the same side, (bits + 1/2) / 2^32, and the highest bit which side it is. None lies
+// beyond 6.34, where one is expected in 2^32. The same bits on every machine.
+float normal_float(uint32_t word);
+
 // A sequential view over one stream, for host code (initialisation, shuffling, sampling).
 class Rng {
  public:
@@ -67,10 +73,17 @@ class Rng {
     return (high << 32) | next_u32();
   }
   float uniform() { return unit_float(next_u32()); }
-  float normal();                  // mean 0, variance 1
+  float normal() { return normal_float(next_u32()); }
   uint64_t below(uint64_t bound);  // unbiased, in [0, bound)
 
+  // The numbers that as many calls of uniform or normal give, many times faster.
+  void fill_uniform(std::span<float> values);
+  void fill_normal(std::span<float> values);
+
  private:
+  template <typename Number>
+  void fill(std::span<float> values, const Number& number_of);
+
   uint64_t seed_;
   uint64_t stream_;
   uint64_t counter_ = 0;

@@ -1,6 +1,7 @@
 // Distributions of fresh values.
 #include "train/initialize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -10,25 +11,31 @@ namespace snug {
 
 void Initializer::fill(const Rng& tensor, int64_t first, std::span<float> values) const {
   constexpr int64_t kGrain = 1 << 12;
-  int64_t words = kind == Kind::normal ? 2 : 1;  // of the stream, a value
   parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
+    std::span<float> piece = values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
     Rng rng = tensor;
-    rng.seek(static_cast<uint64_t>((first + begin) * words));
-    for (float& value : values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))) {
-      switch (kind) {
-        case Kind::zero:
-          value = 0.0F;
-          break;
-        case Kind::one:
-          value = 1.0F;
-          break;
-        case Kind::normal:
-          value = scale * rng.normal();
-          break;
-        case Kind::uniform:
-          value = scale * (2.0F * rng.uniform() - 1.0F);
-          break;
-      }
+    rng.seek(static_cast<uint64_t>(first + begin));  // a word of the stream a value
+    switch (kind) {
+      case Kind::zero:
+        std::fill(piece.begin(), piece.end(), 0.0F);
+        break;
+      case Kind::one:
+        std::fill(piece.begin(), piece.end(), 1.0F);
+        break;
+      case Kind::normal:
+        rng.fill_normal(piece);
+#pragma omp simd
+        for (size_t i = 0; i < piece.size(); ++i) {
+          piece[i] *= scale;
+        }
+        break;
+      case Kind::uniform:
+        rng.fill_uniform(piece);
+#pragma omp simd
+        for (size_t i = 0; i < piece.size(); ++i) {
+          piece[i] = scale * (2.0F * piece[i] - 1.0F);
+        }
+        break;
     }
   });
 }

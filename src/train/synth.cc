@@ -42,18 +42,16 @@ void fill_bytes(const RandomTensor& tensor, const Rng& rng, DType dtype, int64_t
 }
 
 // Two pieces of memory: one is filled while the other is written to the disk.
+using Pieces = std::array<std::vector<std::byte>, 2>;
+
 class PieceWriter {
  public:
-  explicit PieceWriter(int64_t piece_bytes) {
-    for (std::vector<std::byte>& piece : pieces_) {
-      piece.resize(static_cast<size_t>(piece_bytes));
-    }
-  }
+  PieceWriter(Pieces& pieces, SafetensorsWriter& writer) : pieces_(pieces), writer_(writer) {}
   std::byte* next() { return pieces_[current_].data(); }
-  void write(SafetensorsWriter& writer, int64_t bytes) {
+  void write(int64_t bytes) {
     finish();
     std::span<const std::byte> piece(pieces_[current_].data(), static_cast<size_t>(bytes));
-    writing_ = std::async(std::launch::async, [&writer, piece] { writer.write(piece); });
+    writing_ = std::async(std::launch::async, [this, piece] { writer_.write(piece); });
     current_ = 1 - current_;
   }
   // Everything is with the system; throws what went wrong on the way.
@@ -64,7 +62,8 @@ class PieceWriter {
   }
 
  private:
-  std::array<std::vector<std::byte>, 2> pieces_;
+  Pieces& pieces_;
+  SafetensorsWriter& writer_;
   size_t current_ = 0;
   std::future<void> writing_;
 };
@@ -130,14 +129,18 @@ void write_synthetic_model(
     }
   }
   int64_t written = 0;
+  Pieces memory;  // of all tensors: fresh memory costs the system as much as writing it does
+  for (std::vector<std::byte>& piece : memory) {
+    piece.resize(static_cast<size_t>(bytes_of(options.dtype, kPieceElements)));
+  }
   write_shards(folder, entries, [&](size_t index, SafetensorsWriter& writer) {
     const RandomTensor& tensor = tensors[index];
     Rng rng = tensor_rng(options.seed, tensor.name);
-    PieceWriter pieces(bytes_of(options.dtype, std::min(kPieceElements, tensor.elements)));
+    PieceWriter pieces(memory, writer);
     for (int64_t done = 0; done < tensor.elements; done += kPieceElements) {
       int64_t now = std::min(kPieceElements, tensor.elements - done);
       fill_bytes(tensor, rng, options.dtype, done, now, pieces.next());
-      pieces.write(writer, bytes_of(options.dtype, now));
+      pieces.write(bytes_of(options.dtype, now));
       written += bytes_of(options.dtype, now);
       on_progress(written, total);
     }

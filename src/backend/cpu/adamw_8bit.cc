@@ -6,8 +6,8 @@
 #include "backend/adamw_8bit_formula.h"
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
-#include "backend/cpu/philox_lanes.h"
 #include "backend/state_parts.h"
+#include "base/philox_lanes.h"
 #include "base/threads.h"
 #include "program/operands.h"
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "backend/backend.h"
-#include "backend/cpu/philox_lanes.h"
 #include "backend/dropout_mask.h"
 #include "base/check.h"
+#include "base/philox_lanes.h"
 
 namespace snug::cpu {
 

@@ -5,7 +5,7 @@
 #include "backend/cpu/dispatch.h"
 #include "backend/cpu/kernel_functions.h"
 #include "backend/cpu/parameters.h"
-#include "backend/cpu/philox_lanes.h"
+#include "base/philox_lanes.h"
 #include "base/threads.h"
 #include "program/operands.h"
 #include "program/step_clock.h"

@@ -4,13 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace snug::cpu {
+namespace snug {
 
 class PhiloxLanes {
  public:
   static constexpr size_t kLanes = 64;
 
   void run(uint64_t key, uint64_t stream, uint64_t first_counter, size_t lanes = kLanes) {
+#pragma omp simd
     for (size_t i = 0; i < lanes; ++i) {
       uint64_t counter = first_counter + i;
       words[0][i] = static_cast<uint32_t>(counter);
@@ -23,12 +24,15 @@ class PhiloxLanes {
     for (int round = 0; round < 10; ++round) {
 #pragma omp simd
       for (size_t i = 0; i < lanes; ++i) {
-        uint64_t p0 = 0xD2511F53ULL * words[0][i];
-        uint64_t p1 = 0xCD9E8D57ULL * words[2][i];
-        words[0][i] = static_cast<uint32_t>(p1 >> 32) ^ words[1][i] ^ k0;
-        words[1][i] = static_cast<uint32_t>(p1);
-        words[2][i] = static_cast<uint32_t>(p0 >> 32) ^ words[3][i] ^ k1;
-        words[3][i] = static_cast<uint32_t>(p0);
+        // Both halves of a product by themselves, for which g++ finds fewer instructions than for all of it.
+        constexpr uint32_t kFactor0 = 0xD2511F53U;
+        constexpr uint32_t kFactor2 = 0xCD9E8D57U;
+        uint32_t word0 = words[0][i];
+        uint32_t word2 = words[2][i];
+        words[0][i] = static_cast<uint32_t>((uint64_t{kFactor2} * word2) >> 32) ^ words[1][i] ^ k0;
+        words[1][i] = kFactor2 * word2;
+        words[2][i] = static_cast<uint32_t>((uint64_t{kFactor0} * word0) >> 32) ^ words[3][i] ^ k1;
+        words[3][i] = kFactor0 * word0;
       }
       k0 += 0x9E3779B9U;
       k1 += 0xBB67AE85U;
@@ -38,4 +42,4 @@ class PhiloxLanes {
   uint32_t words[4][kLanes];  // words[w][i]: word w of the first counter + i
 };
 
-}  // namespace snug::cpu
+}  // namespace snug
