@@ -119,8 +119,8 @@ void expect_product(bool scales_rows, Float8 kind, bool accumulate, bool has_bia
       // a bias what is added up first is rounded before the rest is added.
       constexpr double kTurns = (kIn + 31) / 32;
       double magnitudes = magnitude + std::abs(before_it);
-      double rounded = std::abs(sum) + std::abs(before_it) + std::abs(behind_it) + std::abs(expected);
-      double tolerance = magnitudes * kTurns * 0x1p-12 + rounded * 0x1p-8;
+      double parts = std::abs(sum) + std::abs(before_it) + std::abs(behind_it) + std::abs(expected);
+      double tolerance = magnitudes * kTurns * 0x1p-12 + parts * 0x1p-8;
       ASSERT_NEAR(result[at], expected, tolerance) << t << ", " << n;
     }
   }
