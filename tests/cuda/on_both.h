@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -166,15 +168,28 @@ class OnBoth {
     card_.run(extents);
   }
 
-  // Element by element: |difference| <= tolerance * max(|expected|, 1).
   // Bit for bit.
   void expect_same_on_card(const std::string& a, const std::string& b) {
     EXPECT_EQ(card_.bytes(a), card_.bytes(b)) << a << " and " << b;
   }
 
+  // Element by element: |difference| <= tolerance * max(|expected|, 1).
   void expect_close_values(const std::string& name, double tolerance) {
     SCOPED_TRACE(name);
     expect_close(card_.get(name), cpu_.get(name), tolerance);
+  }
+  // Likewise of a sum, a part of which was rounded before it was added: it may be larger than the sum.
+  void expect_close_sums(const std::string& name, const std::string& part, double tolerance) {
+    SCOPED_TRACE(name);
+    std::vector<float> got = card_.get(name);
+    std::vector<float> wanted = cpu_.get(name);
+    std::vector<float> parts = cpu_.get(part);
+    ASSERT_EQ(got.size(), wanted.size());
+    ASSERT_EQ(parts.size(), wanted.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      double allowed = tolerance * std::max({std::abs(wanted[i]), std::abs(parts[i]), 1.0F});
+      ASSERT_NEAR(got[i], wanted[i], allowed) << i;
+    }
   }
   // ||difference|| / ||expected||.
   void expect_close_norms(const std::string& name, double tolerance) {

@@ -38,6 +38,7 @@ void CudaRows::check_norms() {
     BufferId dy = builder.input("dy", dtype(), dims(width()));
     BufferId w = builder.weight("w", GetParam().weight, {fixed(width())}, {});
     BufferId y = builder.input("y", dtype(), dims(width()));
+    BufferId alone = builder.temporary("alone", dtype(), dims(width()));
     BufferId sum = builder.temporary("sum", dtype(), dims(width()));
     BufferId normed = builder.temporary("normed", dtype(), dims(width()));
     BufferId dx = builder.input("dx", dtype(), dims(width()));
@@ -45,6 +46,7 @@ void CudaRows::check_norms() {
     BufferId other_dw = builder.persistent("other_dw", DType::f32, {fixed(width())}, Role::gradients);
     NormAttributes attributes{1e-5F};
     builder.append(OpKind::rms_norm, "norm", {x, w}, {y}, attributes).accumulates = accumulates & 1U;
+    builder.append(OpKind::rms_norm, "alone", {x, w}, {alone}, attributes);
     builder.append(OpKind::add_rms_norm, "add_norm", {x, b, w}, {sum, normed}, attributes);
     builder.append(OpKind::rms_norm_backward, "backward", {x, w, dy}, {dx, dw}, attributes).accumulates =
         accumulates;
@@ -55,9 +57,10 @@ void CudaRows::check_norms() {
       both.randomise(name, seed++);
     }
     both.run(extents());
-    for (const char* name : {"y", "sum", "normed", "dx"}) {
-      both.expect_close_values(name,
-                               1.5 * tolerance());  // rounded before the weight, after it and in the sum
+    // Rounded before the weight, after it and in the sum.
+    both.expect_close_sums("y", "alone", 1.5 * tolerance());
+    for (const char* name : {"alone", "sum", "normed", "dx"}) {
+      both.expect_close_values(name, 1.5 * tolerance());
     }
     both.expect_close_norms("dw", 1e-5);
     both.expect_close_norms("other_dw", 1e-5);
