@@ -10,9 +10,9 @@
 
 namespace snug::cuda {
 
-// The largest number of tokens in the class of `tokens`: 16 classes an octave, so at most a sixteenth more,
-// and every number by itself up to 32, where most of what is generated lies. A power of two is the largest of
-// its class, and so is all that is a multiple of an eighth of one.
+// The largest number of tokens in the class of `tokens`: the next multiple of a sixteenth of the power of two
+// that is not above them, so at most a sixteenth more. Up to 32 every number is a class, where most of what
+// is generated lies; powers of two, and up to 32 times one, are the largest of theirs.
 constexpr int64_t size_class_of(int64_t tokens) {
   constexpr int64_t kClassesAnOctave = 16;
   int64_t octave = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(tokens, 1))));
