@@ -5,11 +5,13 @@
 //             [quantization=none|nf4|nf4_double|fp4|int8] [compute=dtype|fp8] [memory=23.6GiB] [chunk=1024]
 //             [steps=6] [accumulate=1] [recompute=none|selective|full|fit|none:8,selective:24] [graphs=1]
 //             [profile=0] [plan=0] [states=fp32|bf16|8bit] [gradients=fp32|bf16] [dropout=0.05]
-//             [model_dropout=0] [curve=FOLDER] [checkpoint=FOLDER] [weights=FOLDER]
+//             [model_dropout=0] [learned=1] [curve=FOLDER] [checkpoint=FOLDER] [weights=FOLDER]
 // rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`, none:8,selective:24 says what
 // each layer does; plan=1 needs no card. With curve, two batches come in turn, all losses are printed, and
 // FOLDER gets what peer.py needs to do the same. With checkpoint, what saving one there costs is measured
-// too. With weights, those of the model's folder are loaded, and how long that took is printed as load_s.
+// too. learned=0.4: sequences begin with prompts of random lengths, which on average leave that share of the
+// tokens with a target. With weights, those of the model's folder are loaded, and how long that took is
+// printed as load_s.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,6 +74,7 @@ Arguments read_arguments(int argc, char** argv) {
                          {"gradients", "fp32"},
                          {"dropout", "0"},
                          {"model_dropout", "0"},
+                         {"learned", "1"},
                          {"curve", ""},
                          {"checkpoint", ""},
                          {"weights", ""},
@@ -248,7 +251,30 @@ void fill_weights(Executor& executor, WeightFiller& filler) {
   }
 }
 
-Batch random_batch(const Recipe& recipe, const ModelSpec& spec, uint64_t seed) {
+// What batches are made of.
+struct Drawing {
+  const Recipe& recipe;
+  const ModelSpec& spec;
+  double learned = 1;  // the share of the tokens that have a target
+};
+
+// The beginning of each sequence has no target: as much as leaves the wished share on average, and at least
+// one token.
+void mask_prompts(Batch& batch, double learned, Rng& rng) {
+  double spread = std::min(learned, 1 - learned);
+  for (size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
+    auto begin = batch.targets.begin() + batch.offsets[s];
+    auto length = static_cast<double>(batch.offsets[s + 1] - batch.offsets[s]);
+    double share = 1 - learned + spread * (2 * static_cast<double>(rng.uniform()) - 1);
+    auto prompt = static_cast<std::ptrdiff_t>(std::clamp(share * length, 0.0, length - 1));
+    std::fill(begin, begin + prompt, kNoTarget);
+    batch.target_count -= prompt;
+  }
+}
+
+Batch random_batch(const Drawing& drawing, uint64_t seed) {
+  const Recipe& recipe = drawing.recipe;
+  const ModelSpec& spec = drawing.spec;
   Rng rng(seed);
   auto draw = [&] { return static_cast<int32_t>(rng.below(static_cast<uint64_t>(spec.vocabulary))); };
   Batch batch;
@@ -272,14 +298,17 @@ Batch random_batch(const Recipe& recipe, const ModelSpec& spec, uint64_t seed) {
     }
   }
   batch.target_count = batch.tokens();
+  if (drawing.learned < 1) {
+    mask_prompts(batch, drawing.learned, rng);
+  }
   return batch;
 }
 
 constexpr int64_t kCurveBatches = 2;
 
-Batch curve_batch(const Recipe& recipe, const ModelSpec& spec, int64_t step) {
-  Batch batch = random_batch(recipe, spec, static_cast<uint64_t>(step % kCurveBatches));
-  make_learnable(batch, spec);
+Batch curve_batch(const Drawing& drawing, int64_t step) {
+  Batch batch = random_batch(drawing, static_cast<uint64_t>(step % kCurveBatches));
+  make_learnable(batch, drawing.spec);
   return batch;
 }
 
@@ -307,18 +336,18 @@ struct Timing {
   int64_t early_driver_bytes = 0;  // when everything has run once and the graphs are recorded
 };
 
-std::vector<Batch> step_batches(const Recipe& recipe, const ModelSpec& spec) {
+std::vector<Batch> step_batches(const Drawing& drawing) {
   std::vector<Batch> batches;
-  for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps.value(); ++i) {
-    batches.push_back(random_batch(recipe, spec, static_cast<uint64_t>(i)));
+  for (int64_t i = 0; i < drawing.recipe.training.gradient_accumulation_steps.value(); ++i) {
+    batches.push_back(random_batch(drawing, static_cast<uint64_t>(i)));
   }
   return batches;
 }
 
 // As the trainer takes steps between two that are logged.
-void time_steps_ahead(const Recipe& recipe, const ModelSpec& spec, StepRunner& runner, Timing& timing) {
+void time_steps_ahead(const Drawing& drawing, StepRunner& runner, Timing& timing) {
   constexpr int64_t kSteps = 4;
-  std::vector<Batch> batches = step_batches(recipe, spec);
+  std::vector<Batch> batches = step_batches(drawing);
   auto start = std::chrono::steady_clock::now();
   auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kSteps;
@@ -331,7 +360,7 @@ void time_steps_ahead(const Recipe& recipe, const ModelSpec& spec, StepRunner& r
   timing.ahead_seconds = seconds();
 }
 
-Timing run_steps(const Arguments& arguments, const Recipe& recipe, const ModelSpec& spec, StepRunner& runner,
+Timing run_steps(const Arguments& arguments, const Drawing& drawing, StepRunner& runner,
                  ProfilingBackend& backend) {
   std::vector<double> seconds;
   Timing timing;
@@ -339,9 +368,9 @@ Timing run_steps(const Arguments& arguments, const Recipe& recipe, const ModelSp
   bool curve = !arguments.at("curve").empty();
   for (int64_t step = 0; step < steps; ++step) {
     std::vector<Batch> batches;
-    for (int64_t i = 0; i < recipe.training.gradient_accumulation_steps.value(); ++i) {
-      batches.push_back(curve ? curve_batch(recipe, spec, step)
-                              : random_batch(recipe, spec, static_cast<uint64_t>(100 * step + i)));
+    for (int64_t i = 0; i < drawing.recipe.training.gradient_accumulation_steps.value(); ++i) {
+      batches.push_back(curve ? curve_batch(drawing, step)
+                              : random_batch(drawing, static_cast<uint64_t>(100 * step + i)));
     }
     backend.take_profile();
     auto start = std::chrono::steady_clock::now();
@@ -351,7 +380,7 @@ Timing run_steps(const Arguments& arguments, const Recipe& recipe, const ModelSp
       timing.early_driver_bytes = backend.driver_bytes();
     }
   }
-  time_steps_ahead(recipe, spec, runner, timing);
+  time_steps_ahead(drawing, runner, timing);
   std::sort(seconds.begin() + 3, seconds.end());
   timing.median_seconds = seconds[3 + (seconds.size() - 3) / 2];
   return timing;
@@ -372,6 +401,8 @@ int run(int argc, char** argv) {
   PlannedCard planned;
   const Device& device = card ? static_cast<const Device&>(*card) : planned;
   Plan plan = make_bench_plan(arguments, recipe, spec, device, recompute);
+  Drawing drawing{recipe, spec, std::stod(arguments.at("learned"))};
+  plan.step.learned = drawing.learned;
   double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - plan_start).count();
   DType dtype = run_dtype(recipe, spec);
   SpeedEstimate estimate =
@@ -390,6 +421,7 @@ int run(int argc, char** argv) {
                  {"accumulate", arguments.at("accumulate")},
                  {"dropout", arguments.at("dropout")},
                  {"model_dropout", arguments.at("model_dropout")},
+                 {"learned", arguments.at("learned")},
                  {"recompute", recompute},
                  {"planned_arena_bytes", plan.device_bytes()},
                  {"context_bytes", plan.context_bytes},
@@ -416,16 +448,16 @@ int run(int argc, char** argv) {
     }
     if (!arguments.at("curve").empty()) {
       write_same_start(arguments.at("curve"), plan, filler.block(),
-                       {curve_batch(recipe, spec, 0), curve_batch(recipe, spec, 1)}, start_values);
+                       {curve_batch(drawing, 0), curve_batch(drawing, 1)}, start_values);
       report["losses"] = Json::array();
     }
     StepRunner runner(executor, recipe.training);
-    Timing timing = run_steps(arguments, recipe, spec, runner, backend);
+    Timing timing = run_steps(arguments, drawing, runner, backend);
     if (profile) {
       print_profile(backend);
     }
     if (std::string folder = arguments.at("checkpoint"); !folder.empty()) {
-      CheckpointCost cost(executor, runner, step_batches(recipe, spec));
+      CheckpointCost cost(executor, runner, step_batches(drawing));
       report["checkpoint"] = cost.measure(recipe, spec, folder);
     }
     double speed = tokens / timing.median_seconds;

@@ -31,6 +31,7 @@ struct StepCut {
   double tokens = 0;               // of a step: expected of the data, else at most
   double source_tokens = 0;
   double sequences = 0;  // of a step; 0: not known, as packs are filled when they are made
+  double learned = 1;    // the share of its tokens that have a target, where the data is known
 };
 
 struct RunLimits {

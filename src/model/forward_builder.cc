@@ -25,6 +25,7 @@ ForwardBuilder::ForwardBuilder(const ModelSpec& spec, const ForwardOptions& opti
       options_(options),
       builder_(options.program_name),
       tokens_{Extent::tokens, options.max_tokens},
+      targets_{Extent::targets, options.max_tokens},
       sequences_{Extent::sequences, options.max_sequences},
       offsets_{Extent::offsets, options.max_sequences + 1} {}
 
@@ -124,7 +125,8 @@ void ForwardBuilder::append_goal(BufferId x, BufferId head) {
 }
 
 void ForwardBuilder::append_loss(BufferId x, BufferId head) {
-  BufferId targets = builder_.input(kTargets, DType::i32, {tokens_});
+  BufferId targets = builder_.input(kTargets, DType::i32, {targets_});
+  BufferId rows = builder_.input(kTargetRows, DType::i32, {targets_});
   BufferId scale = builder_.input(kScale, DType::f32, {fixed(1)});
   BufferId loss = builder_.persistent(kLossSum, DType::f64, {fixed(1)}, Role::batch);
   int64_t chunk = std::min(options_.loss_chunk_tokens, options_.max_tokens);
@@ -138,7 +140,8 @@ void ForwardBuilder::append_loss(BufferId x, BufferId head) {
   }
   uint32_t all = (1U << sums.size()) - 1;
   builder_
-      .append(OpKind::loss_head, "head", {x, head, targets, scale}, std::move(sums), LossAttributes{chunk})
+      .append(OpKind::loss_head, "head", {x, head, targets, rows, scale}, std::move(sums),
+              LossAttributes{chunk})
       .accumulates = all;
 }
 

@@ -45,13 +45,14 @@ class ForwardBuilder {
   BufferId append_attention(const AttentionInputs& inputs, const std::string& name,
                             AttentionAttributes attributes);
 
-  // What the options' goal asks for: the loss of all rows, or the logits of the last row of each sequence.
+  // What the options' goal asks for: the loss of all targets, or the logits of the last row of each sequence.
   void append_goal(BufferId x, BufferId head);
 
   const ModelSpec& spec_;
   const ForwardOptions& options_;
   Builder builder_;
   Dim tokens_;
+  Dim targets_;
   Dim sequences_;
   Dim offsets_;
 

@@ -1,5 +1,5 @@
-// loss_head: the output product and the cross-entropy in one op, in chunks of tokens, so that the logits
-// of the whole batch never exist. Its gradient computes the loss as well.
+// loss_head: the output product and the cross-entropy of the tokens that have a target in one op, in chunks,
+// so that the logits of the whole batch never exist. Its gradient computes the loss as well.
 #include "ops/rows.h"
 #include "ops/shapes.h"
 #include "program/operands.h"
@@ -19,8 +19,15 @@ std::string check_inputs(const Program& program, const Op& op) {
   if (attributes_of<LossAttributes>(op).chunk_tokens < 0) {
     return "chunk_tokens is negative";
   }
+  const Buffer* targets = input_of(program, op, In::targets);
+  if (targets == nullptr || targets->dims.size() != 1) {
+    return "needs targets [R]";
+  }
+  if (targets->dims[0].max > x->dims[0].max) {
+    return "has more targets than tokens";
+  }
   return find_mismatch({{"W", w, {w->dims[0], x->dims[1]}},
-                        {"targets", input_of(program, op, In::targets), {x->dims[0]}},
+                        {"rows", input_of(program, op, In::rows), targets->dims},
                         {"scale", input_of(program, op, In::scale), {fixed(1)}},
                         {"loss", output_of(program, op, Out::loss_sum), {fixed(1)}}});
 }
@@ -59,7 +66,7 @@ std::string check_gradient(const Program& program, const Op& op) {
 }
 
 double product_flops(const Program& program, const Op& op) {
-  return 2.0 * static_cast<double>(rows_of(program.buffer(op.inputs[In::x]))) *
+  return 2.0 * static_cast<double>(rows_of(program.buffer(op.inputs[In::targets]))) *
          static_cast<double>(program.buffer(op.inputs[In::w]).max_elements());
 }
 

@@ -27,18 +27,27 @@ void add_phase(SpeedEstimate& estimate, const Program& program, const Program& s
   }
 }
 
+// Of a micro-batch.
+struct BatchSize {
+  double tokens = 0;
+  double source_tokens = 0;
+  double sequences = 0;  // 0: not known
+  double learned = 1;    // the share of the tokens that have a target
+};
+
 // The buffers alone, for batches of this size, which may be smaller than what is planned.
-Program sized(const Program& program, double tokens, double source_tokens, double sequences) {
+Program sized(const Program& program, const BatchSize& batch) {
   Extents most;
   most.fill(std::numeric_limits<int64_t>::max());
   auto set = [&](Extent extent, double size) {
     most[static_cast<size_t>(extent)] = static_cast<int64_t>(std::ceil(size));
   };
-  set(Extent::tokens, tokens);
-  set(Extent::source_tokens, source_tokens);
-  if (sequences > 0) {
-    set(Extent::sequences, sequences);
-    set(Extent::offsets, std::ceil(sequences) + 1);
+  set(Extent::tokens, batch.tokens);
+  set(Extent::targets, batch.learned * batch.tokens);
+  set(Extent::source_tokens, batch.source_tokens);
+  if (batch.sequences > 0) {
+    set(Extent::sequences, batch.sequences);
+    set(Extent::offsets, std::ceil(batch.sequences) + 1);
   }
   Program sizes{.name = program.name, .buffers = {}, .ops = {}};
   sizes.buffers.reserve(program.buffers.size());
@@ -73,10 +82,12 @@ SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates) {
   }
   const Program& train = plan.phase(kTrainPhase).program;
   auto times = static_cast<double>(plan.step.most);
-  double tokens = planned_tokens(train, kIds);
-  double source_tokens = planned_tokens(train, kSourceIds);
-  estimate.tokens = times * (tokens + source_tokens);
-  add_phase(estimate, train, sized(train, tokens, source_tokens, plan.step.sequences / times), times, rates);
+  BatchSize batch{.tokens = planned_tokens(train, kIds),
+                  .source_tokens = planned_tokens(train, kSourceIds),
+                  .sequences = plan.step.sequences / times,
+                  .learned = plan.step.learned};
+  estimate.tokens = times * (batch.tokens + batch.source_tokens);
+  add_phase(estimate, train, sized(train, batch), times, rates);
   const Program& update = plan.phase(kUpdatePhase).program;
   add_phase(estimate, update, update, 1, rates);
   return estimate;
@@ -98,7 +109,10 @@ double expected_micro_batches(const StepCut& step) {
 
 Program buffers_at_expected_size(const Program& program, const StepCut& step) {
   double times = expected_micro_batches(step);
-  return sized(program, step.tokens / times, step.source_tokens / times, step.sequences / times);
+  return sized(program, {.tokens = step.tokens / times,
+                         .source_tokens = step.source_tokens / times,
+                         .sequences = step.sequences / times,
+                         .learned = step.learned});
 }
 
 double step_seconds(const Program& train, const Program& update, const StepCut& step,

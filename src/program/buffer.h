@@ -68,8 +68,9 @@ enum class Extent : uint8_t {
   sequences,      // sequences of the micro-batch
   offsets,        // sequences + 1
   cached_tokens,  // positions in the kv-cache
+  targets,        // rows of the loss head: the tokens that have a target, and some more
 };
-inline constexpr int kExtentCount = 6;
+inline constexpr int kExtentCount = 7;
 
 struct Dim {
   Extent extent = Extent::fixed;

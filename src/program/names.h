@@ -20,6 +20,7 @@ inline constexpr const char* kIds = "ids";
 inline constexpr const char* kPositions = "positions";
 inline constexpr const char* kOffsets = "offsets";
 inline constexpr const char* kTargets = "targets";
+inline constexpr const char* kTargetRows = "target_rows";  // the tokens that have them
 inline constexpr const char* kSourceIds = "source_ids";
 inline constexpr const char* kSourceOffsets = "source_offsets";
 // What the loss is multiplied with for its gradient; where losses are scaled for fp16, the scale is made of

@@ -13,9 +13,9 @@ using BufferId = int32_t;
 inline constexpr BufferId kNoBuffer = -1;
 
 // Every kind has one row in the op table (ops/table.h) and one kernel per backend. Operands of ops with more
-// than three have names (program/operands.h). Shapes: T tokens, S sequences, D model width, V vocabulary, r
-// rank; "?" marks what may be absent, "+=" what is added to. Matrices are row-major; a weight W is [outputs,
-// inputs] as in Hugging Face's files.
+// than three have names (program/operands.h). Shapes: T tokens, R of them with a target, S sequences, D model
+// width, V vocabulary, r rank; "?" marks what may be absent, "+=" what is added to. Matrices are row-major; a
+// weight W is [outputs, inputs] as in Hugging Face's files.
 enum class OpKind : uint8_t {
   embedding,                  // table[V,D], ids[T] -> y[T,D]
   embedding_backward,         // ids[T], dy[T,D] -> dtable[V,D] +=
@@ -46,8 +46,9 @@ enum class OpKind : uint8_t {
                               //   [, y[T,F]: made again]: gated_activation_backward of (dgated +) dy W
   add,                        // a, b -> a + b
   dropout,                    // x[T,C], random[3] = seed, step, first token -> y[T,C] (= or +=)
-  loss_head,                  // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, hits[1]? +=
-  loss_head_gradient,         // x[T,D], W[V,D], targets[T], scale[1] -> loss_sum[1] +=, dx[T,D], dW[V,D]? +=
+  loss_head,                  // x[T,D], W[V,D], targets[R], rows[R], scale[1] -> loss_sum[1] +=, hits[1]? +=
+  loss_head_gradient,         // x[T,D], W[V,D], targets[R], rows[R], scale[1] -> loss_sum[1] +=, dx[T,D]?,
+                              //   dW[V,D]? +=
   select_rows,                // x[T,D], rows[S] -> y[S,D]
   cache_write,                // x[T,C], slots[T] -> cache[.,Cc]: row slots[t] = columns of x[t]
   copy,                       // x -> y, converting the dtype

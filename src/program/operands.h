@@ -42,10 +42,13 @@ struct GatedLinearBackwardInput {
 struct GatedLinearBackwardOutput {
   enum : size_t { dx, gated };
 };
-// Of loss_head and its gradient. loss_head counts the targets that greedy decoding would choose, if it is
-// to: those that are the first of the largest logits of their row.
+// Of loss_head and its gradient. Its rows are the tokens that it looks at: row i is token rows[i] of x, in
+// ascending order, and has to predict targets[i]. A negative target: the row has no loss and no gradient, and
+// a row that is no token (-1) has no target either. With as many rows as x has tokens, row i is token i.
+// loss_head counts the targets that greedy decoding would choose, if it is to: those that are the first of
+// the largest logits of their row.
 struct LossHeadInput {
-  enum : size_t { x, w, targets, scale };
+  enum : size_t { x, w, targets, rows, scale };
 };
 struct LossHeadOutput {
   enum : size_t { loss_sum, dx, dw };

@@ -9,6 +9,7 @@
 #include "compile/optimizer.h"
 #include "compile/phases.h"
 #include "data/batches/cut.h"
+#include "data/batches/target_rows.h"
 #include "program/names.h"
 #include "program/step_clock.h"
 #include "train/schedule.h"
@@ -17,9 +18,10 @@
 namespace snug {
 namespace {
 
-Extents extents_of(const Batch& batch) {
+Extents extents_of(const Batch& batch, const TargetRows& rows) {
   Extents extents{};
   extents[static_cast<size_t>(Extent::tokens)] = batch.tokens();
+  extents[static_cast<size_t>(Extent::targets)] = rows.size();
   extents[static_cast<size_t>(Extent::source_tokens)] = batch.source_tokens();
   extents[static_cast<size_t>(Extent::sequences)] = batch.sequences();
   extents[static_cast<size_t>(Extent::offsets)] = batch.sequences() + 1;
@@ -51,8 +53,10 @@ float StepRunner::loss_scale() {
 
 void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, float scale,
                                  Executor::Sums sums) {
+  TargetRows rows = make_target_rows(batch.targets);
   executor_.write_values<int32_t>(phase, kIds, batch.ids);
-  executor_.write_values<int32_t>(phase, kTargets, batch.targets);
+  executor_.write_values<int32_t>(phase, kTargets, rows.targets);
+  executor_.write_values<int32_t>(phase, kTargetRows, rows.tokens);
   executor_.write_values<int32_t>(phase, kOffsets, batch.offsets);
   if (executor_.has(phase, kPositions)) {
     executor_.write_values<int32_t>(phase, kPositions, batch.positions);
@@ -63,7 +67,7 @@ void StepRunner::run_micro_batch(std::string_view phase, const Batch& batch, flo
   }
   const char* scale_name = scales_loss_ && phase == kTrainPhase ? kShare : kScale;
   executor_.write_values<float>(phase, scale_name, std::span(&scale, 1));
-  executor_.run(phase, extents_of(batch), sums);
+  executor_.run(phase, extents_of(batch, rows), sums);
 }
 
 double StepRunner::loss_sum_and_reset() {

@@ -143,10 +143,11 @@ TEST(PlannedCard, WeightsOfCodesAreMultipliedInSlices) {
 }
 
 TEST(PlannedCard, TheLossHeadHoldsAChunkOfLogits) {
-  // Chunks of 128 asked for: 128 rows of 1001 logits, padded to 1008; 2048 losses in fp64; a product.
-  OneOp head(OpKind::loss_head, {{fixed(2048), fixed(64)}, {fixed(1001), fixed(64)}}, {{fixed(1)}},
-             LossAttributes{.chunk_tokens = 128});
-  EXPECT_EQ(head.workspace_bytes(), 128 * 1008 * 4 + 2048 * 8 + kProductScratch);
+  // Chunks of 128 asked for: 128 rows of 1001 logits, padded to 1008; 2048 losses in fp64; 128 rows of x in
+  // bf16; a product.
+  OneOp head(OpKind::loss_head, {{fixed(2048), fixed(64)}, {fixed(1001), fixed(64)}, {fixed(2048)}},
+             {{fixed(1)}}, LossAttributes{.chunk_tokens = 128});
+  EXPECT_EQ(head.workspace_bytes(), 128 * 1008 * 4 + 2048 * 8 + 128 * 64 * 2 + kProductScratch);
 }
 
 // Two numbers a query and head. For the gradient in one pass the sums of dq in fp32, with up to 8 rows more a

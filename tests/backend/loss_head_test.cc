@@ -1,4 +1,5 @@
-// The chunked head and loss against log-softmax in double: ignored targets, chunk sizes, dtypes.
+// The chunked head and loss against log-softmax in double: ignored targets, rows for some tokens only, chunk
+// sizes, dtypes.
 #include "support/run_ops.h"
 #include "support/values.h"
 
@@ -25,6 +26,10 @@ struct Case {
   DType activation;
   DType weight;
 };
+
+// Which tokens the head is given: every one, those with a target, or these and some rows that are no token.
+enum class Rows : uint8_t { all, with_target, padded };
+constexpr std::array kRows = {Rows::all, Rows::with_target, Rows::padded};
 
 struct Expected {
   double loss = 0;
@@ -91,16 +96,33 @@ class LossHeadTest : public testing::TestWithParam<Case> {
     auto [count, chunk, ignored, activation, weight] = GetParam();
     return {{builder.input("x", activation, {tokens(count + 2), fixed(kWidth)}),
              builder.weight("w", weight, {fixed(kVocabulary), fixed(kWidth)}, {}),
-             builder.input("targets", DType::i32, {tokens(count + 2)}),
+             builder.input("targets", DType::i32, {target_rows(count + 2)}),
+             builder.input("rows", DType::i32, {target_rows(count + 2)}),
              builder.input("scale", DType::f32, {fixed(1)})},
             builder.temporary("loss", DType::f64, {fixed(1)})};
   }
-  void set_inputs(OpRunner& runner) const {
+  // Returns the sizes to run at.
+  Extents set_inputs(OpRunner& runner, Rows rows, const std::vector<int64_t>& targets) const {
     runner.set("x", x());
     runner.set("w", w());
-    runner.set_ints("targets", targets());
     runner.set("scale", {kScale});
+    std::vector<int64_t> row_tokens;
+    std::vector<int64_t> row_targets;
+    for (size_t t = 0; t < targets.size(); ++t) {
+      if (rows == Rows::all || targets[t] >= 0) {
+        row_tokens.push_back(static_cast<int64_t>(t));
+        row_targets.push_back(targets[t]);
+      }
+    }
+    if (rows == Rows::padded && row_tokens.size() < targets.size()) {
+      row_tokens.push_back(-1);
+      row_targets.push_back(-100);
+    }
+    runner.set_ints("targets", row_targets);
+    runner.set_ints("rows", row_tokens);
+    return at_tokens(GetParam().tokens, std::ssize(row_tokens));
   }
+  Extents set_inputs(OpRunner& runner, Rows rows) const { return set_inputs(runner, rows, targets()); }
 };
 
 TEST_P(LossHeadTest, LossIsTheUnscaledSum) {
@@ -109,10 +131,11 @@ TEST_P(LossHeadTest, LossIsTheUnscaledSum) {
   LossAttributes attributes{GetParam().chunk};
   builder.append(OpKind::loss_head, "first", ids.inputs, {ids.loss}, attributes);
   builder.append(OpKind::loss_head, "again", ids.inputs, {ids.loss}, attributes).accumulates = 1;
-  OpRunner runner(builder.finish());
-  set_inputs(runner);
-  runner.run(at_tokens(GetParam().tokens));
-  expect_close(runner.get("loss"), std::vector<double>{2 * expected().loss}, logit_error());
+  for (Rows rows : kRows) {
+    OpRunner runner(builder.program());
+    runner.run(set_inputs(runner, rows));
+    expect_close(runner.get("loss"), std::vector<double>{2 * expected().loss}, logit_error());
+  }
 }
 
 // Every other target is the one with the largest logit, in double, and the others are not.
@@ -144,12 +167,13 @@ TEST_P(LossHeadTest, CountsTheTargetsWithTheLargestLogit) {
       .append(OpKind::loss_head, "loss", buffers.inputs, {buffers.loss, counted},
               LossAttributes{GetParam().chunk})
       .accumulates = 2;
-  OpRunner runner(builder.finish());
-  set_inputs(runner);
-  runner.set_ints("targets", ids);
-  runner.set_double("hits", 3);
-  runner.run(at_tokens(GetParam().tokens));
-  EXPECT_EQ(runner.get_double("hits"), static_cast<double>(3 + hits));
+  for (Rows rows : kRows) {
+    OpRunner runner(builder.program());
+    Extents extents = set_inputs(runner, rows, ids);
+    runner.set_double("hits", 3);
+    runner.run(extents);
+    EXPECT_EQ(runner.get_double("hits"), static_cast<double>(3 + hits));
+  }
 }
 
 // Of equal logits greedy decoding takes the first, and so a model that says nothing is not always right.
@@ -158,54 +182,70 @@ TEST(LossHead, OfEqualLogitsTheFirstCounts) {
   BufferId x = builder.input("x", DType::f32, {fixed(3), fixed(2)});
   BufferId w = builder.weight("w", DType::f32, {fixed(4), fixed(2)}, {});
   BufferId targets = builder.input("targets", DType::i32, {fixed(3)});
+  BufferId rows = builder.input("rows", DType::i32, {fixed(3)});
   BufferId scale = builder.input("scale", DType::f32, {fixed(1)});
   BufferId loss = builder.persistent("loss", DType::f64, {fixed(1)}, Role::batch);
   BufferId hits = builder.persistent("hits", DType::f64, {fixed(1)}, Role::batch);
-  builder.append(OpKind::loss_head, "loss", {x, w, targets, scale}, {loss, hits}, LossAttributes{2})
+  builder.append(OpKind::loss_head, "loss", {x, w, targets, rows, scale}, {loss, hits}, LossAttributes{2})
       .accumulates = 3;
   OpRunner runner(builder.finish());
   runner.set("x", {1, 2, 1, 2, 1, 2});
   runner.set("w", {0, 1, 1, 1, 1, 1, 0, 0});  // logits 2, 3, 3, 0
   runner.set("scale", {1});
   runner.set_ints("targets", {1, 2, 0});
+  runner.set_ints("rows", {0, 1, 2});
   runner.set_double("loss", 0);
   runner.set_double("hits", 0);
   runner.run({});
   EXPECT_EQ(runner.get_double("hits"), 1);
 }
 
+struct GradientWish {
+  Rows rows;
+  bool accumulate;
+  bool dx;
+  bool dw;
+};
+std::vector<GradientWish> gradient_wishes() {
+  std::vector<GradientWish> wishes;
+  for (Rows rows : kRows) {
+    for (bool accumulate : {false, true}) {
+      wishes.push_back({rows, accumulate, true, true});
+      wishes.push_back({rows, accumulate, false, true});
+      wishes.push_back({rows, accumulate, true, false});
+    }
+  }
+  return wishes;
+}
+
 TEST_P(LossHeadTest, GradientOfInputAndWeight) {
   auto [count, chunk, ignored, activation, weight] = GetParam();
-  for (bool accumulate : {false, true}) {
-    for (int absent = 0; absent < 3; ++absent) {  // 1: no dx, 2: no dW
-      Builder builder("loss");
-      Ids ids = add_inputs(builder);
-      BufferId dx = builder.temporary("dx", activation, {tokens(count + 2), fixed(kWidth)});
-      BufferId dw =
-          builder.persistent("dw", DType::f32, {fixed(kVocabulary), fixed(kWidth)}, Role::gradients);
-      builder
-          .append(OpKind::loss_head_gradient, "loss", ids.inputs,
-                  {ids.loss, absent == 1 ? kNoBuffer : dx, absent == 2 ? kNoBuffer : dw},
-                  LossAttributes{chunk})
-          .accumulates = accumulate ? 4 : 0;
-      OpRunner runner(builder.finish());
-      set_inputs(runner);
-      std::vector<float> before = random_values(kVocabulary * kWidth, 4);
-      runner.set("dw", before);
-      runner.run(at_tokens(count));
-      Expected wanted = expected();
-      expect_close(runner.get("loss"), std::vector<double>{wanted.loss}, logit_error());
-      for (size_t i = 0; accumulate && i < before.size(); ++i) {
-        wanted.dweight[i] += static_cast<double>(before[i]);
-      }
-      if (absent != 1) {
-        expect_close(runner.get("dx"), wanted.dx, probability_error() + tolerance_of(activation), kScale);
-      }
-      if (absent == 2) {
-        EXPECT_EQ(runner.get("dw"), before);
-      } else {
-        expect_close(runner.get("dw"), wanted.dweight, probability_error() + tolerance_of(DType::f32));
-      }
+  for (const GradientWish& wish : gradient_wishes()) {
+    Builder builder("loss");
+    Ids ids = add_inputs(builder);
+    BufferId dx = builder.temporary("dx", activation, {tokens(count + 2), fixed(kWidth)});
+    BufferId dw = builder.persistent("dw", DType::f32, {fixed(kVocabulary), fixed(kWidth)}, Role::gradients);
+    builder
+        .append(OpKind::loss_head_gradient, "loss", ids.inputs,
+                {ids.loss, wish.dx ? dx : kNoBuffer, wish.dw ? dw : kNoBuffer}, LossAttributes{chunk})
+        .accumulates = wish.accumulate ? 4 : 0;
+    OpRunner runner(builder.finish());
+    Extents extents = set_inputs(runner, wish.rows);
+    std::vector<float> before = random_values(kVocabulary * kWidth, 4);
+    runner.set("dw", before);
+    runner.run(extents);
+    Expected wanted = expected();
+    expect_close(runner.get("loss"), std::vector<double>{wanted.loss}, logit_error());
+    for (size_t i = 0; wish.accumulate && i < before.size(); ++i) {
+      wanted.dweight[i] += static_cast<double>(before[i]);
+    }
+    if (wish.dx) {
+      expect_close(runner.get("dx"), wanted.dx, probability_error() + tolerance_of(activation), kScale);
+    }
+    if (wish.dw) {
+      expect_close(runner.get("dw"), wanted.dweight, probability_error() + tolerance_of(DType::f32));
+    } else {
+      EXPECT_EQ(runner.get("dw"), before);
     }
   }
 }
@@ -224,15 +264,17 @@ TEST(LossHead, StaysFiniteOnLargeLogits) {
   BufferId x = builder.input("x", DType::f32, {tokens(2), fixed(1)});
   BufferId w = builder.weight("w", DType::f32, {fixed(3), fixed(1)}, {});
   BufferId targets = builder.input("targets", DType::i32, {tokens(2)});
+  BufferId rows = builder.input("rows", DType::i32, {tokens(2)});
   BufferId scale = builder.input("scale", DType::f32, {fixed(1)});
   BufferId loss = builder.temporary("loss", DType::f64, {fixed(1)});
   BufferId dx = builder.temporary("dx", DType::f32, {tokens(2), fixed(1)});
-  builder.append(OpKind::loss_head_gradient, "loss", {x, w, targets, scale}, {loss, dx, kNoBuffer},
+  builder.append(OpKind::loss_head_gradient, "loss", {x, w, targets, rows, scale}, {loss, dx, kNoBuffer},
                  LossAttributes{2});
   OpRunner runner(builder.finish());
   runner.set("x", {1.0F, -1.0F});
   runner.set("w", {1000.0F, 0.0F, -1000.0F});
   runner.set_ints("targets", {2, 2});
+  runner.set_ints("rows", {0, 1});
   runner.set("scale", {1.0F});
   runner.run();
   // Token 0: logits (1000, 0, -1000), target -1000: loss 2000, dlogits (1, 0, -1). Token 1: loss 0.

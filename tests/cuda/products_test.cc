@@ -176,10 +176,12 @@ TEST_P(CudaProducts, LossHeadCountsTheFirstOfTheLargestLogits) {
   BufferId x = builder.input("x", dtype(), dims(in()));
   BufferId w = builder.weight("w", dtype(), {fixed(vocabulary), fixed(in())}, {});
   BufferId targets = builder.input("targets", DType::i32, {tokens(rows() + 1)});
+  BufferId row_tokens = builder.input("rows", DType::i32, {tokens(rows() + 1)});
   BufferId scale = builder.input("scale", DType::f32, {fixed(1)});
   BufferId loss = builder.persistent("loss", DType::f64, {fixed(1)}, Role::batch);
   BufferId hits = builder.persistent("hits", DType::f64, {fixed(1)}, Role::batch);
-  builder.append(OpKind::loss_head, "loss", {x, w, targets, scale}, {loss, hits}, LossAttributes{2})
+  builder
+      .append(OpKind::loss_head, "loss", {x, w, targets, row_tokens, scale}, {loss, hits}, LossAttributes{2})
       .accumulates = 3;
   OnBoth both(builder.finish());
   both.set("x", std::vector<float>(static_cast<size_t>((rows() + 1) * in()), 1.0F));
@@ -197,6 +199,7 @@ TEST_P(CudaProducts, LossHeadCountsTheFirstOfTheLargestLogits) {
     expected += i < rows() && ids.back() == first ? 1 : 0;
   }
   both.set_ints("targets", ids);
+  both.set_ints("rows", all_rows(rows() + 1));
   both.set("scale", {1.0F});
   both.set_double("loss", 0);
   both.set_double("hits", 7);
@@ -212,6 +215,7 @@ TEST_P(CudaProducts, LossHeadAndItsGradient) {
     BufferId x = builder.input("x", dtype(), dims(in()));
     BufferId w = builder.weight("w", dtype(), {fixed(out()), fixed(in())}, {});
     BufferId targets = builder.input("targets", DType::i32, {tokens(rows() + 1)});
+    BufferId row_tokens = builder.input("rows", DType::i32, {tokens(rows() + 1)});
     BufferId scale = builder.input("scale", DType::f32, {fixed(1)});
     BufferId loss = builder.persistent("loss", DType::f64, {fixed(1)}, Role::batch);
     BufferId eval_loss = builder.persistent("eval_loss", DType::f64, {fixed(1)}, Role::batch);
@@ -219,9 +223,12 @@ TEST_P(CudaProducts, LossHeadAndItsGradient) {
     BufferId dw = builder.persistent("dw", DType::f32, {fixed(out()), fixed(in())}, Role::gradients);
     LossAttributes attributes{std::max<int64_t>(1, rows() / 3)};
     BufferId hits = builder.persistent("hits", DType::f64, {fixed(1)}, Role::batch);
-    builder.append(OpKind::loss_head, "eval", {x, w, targets, scale}, {eval_loss, hits}, attributes)
+    builder
+        .append(OpKind::loss_head, "eval", {x, w, targets, row_tokens, scale}, {eval_loss, hits}, attributes)
         .accumulates = (accumulates & 1U) | 2U;
-    builder.append(OpKind::loss_head_gradient, "loss", {x, w, targets, scale}, {loss, dx, dw}, attributes)
+    builder
+        .append(OpKind::loss_head_gradient, "loss", {x, w, targets, row_tokens, scale}, {loss, dx, dw},
+                attributes)
         .accumulates = accumulates;
     OnBoth both(builder.finish());
     both.randomise("x", 1);
@@ -232,6 +239,7 @@ TEST_P(CudaProducts, LossHeadAndItsGradient) {
       ids[i] = -100;
     }
     both.set_ints("targets", ids);
+    both.set_ints("rows", all_rows(rows() + 1));
     both.set("scale", {0.125F});
     both.set_double("loss", 3.5);
     both.set_double("eval_loss", -2.5);

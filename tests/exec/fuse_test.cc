@@ -47,6 +47,7 @@ std::map<std::string, std::vector<std::byte>> results_of(const Program& program)
   }
   runner.set_ints(kIds, random_ids(kTokens, 1, small_qwen3().vocabulary));
   runner.set_ints(kTargets, random_ids(kTokens, 2, small_qwen3().vocabulary));
+  runner.set_ints(kTargetRows, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
   runner.set_ints(kPositions, {0, 1, 2, 3, 0, 1, 2, 3, 4, 5});
   runner.set_ints(kOffsets, {0, 4, kTokens});
   runner.set(kScale, {0.1F});

@@ -12,6 +12,7 @@
 namespace snug {
 namespace {
 
+constexpr int64_t kClasses = 11;
 constexpr int64_t kEmbeddingWidth = 40;  // wide enough that every token's input row is independent
 
 // Writes a program by hand: trainable weights with random values, inputs made from them, the op under test.
@@ -68,17 +69,24 @@ class GradientCase {
 
   // The scalar: cross-entropy of y against random targets, some of them ignored.
   void finish_with_loss(BufferId y) {
-    constexpr int64_t kClasses = 11;
-    int64_t columns = builder_.buffer(y).dims[1].max;
-    BufferId head = weight("head", {fixed(kClasses), fixed(columns)});
     std::vector<int64_t> target_values = random_ids(token_count_, 5, kClasses);
     if (token_count_ > 2) {
       target_values[1] = -100;
     }
-    BufferId targets = integers("targets", {token_dim()}, target_values);
+    finish_with_loss(y, all_rows(token_count_), std::move(target_values));
+  }
+
+  // Of these tokens alone.
+  void finish_with_loss(BufferId y, const std::vector<int64_t>& row_values,
+                        const std::vector<int64_t>& target_values) {
+    int64_t columns = builder_.buffer(y).dims[1].max;
+    BufferId head = weight("head", {fixed(kClasses), fixed(columns)});
+    Dim count = target_rows(std::ssize(row_values));
+    BufferId targets = integers("targets", {count}, target_values);
+    BufferId rows = integers("rows", {count}, row_values);
     BufferId scale = constants("scale", {fixed(1)}, {1.0F});
     BufferId loss = builder_.persistent("loss", DType::f64, {fixed(1)}, Role::batch);
-    builder_.append(OpKind::loss_head, "head", {y, head, targets, scale}, {loss}, LossAttributes{3})
+    builder_.append(OpKind::loss_head, "head", {y, head, targets, rows, scale}, {loss}, LossAttributes{3})
         .accumulates = 1;
   }
 
@@ -185,6 +193,16 @@ TEST(OpGradients, LinearWithBiasAndScale) {
     BufferId y = test.temporary("y", 7);
     test.builder().append(OpKind::linear, "linear", {x, w, bias}, {y}, LinearAttributes{});
     test.finish_with_loss(y);
+    test.check();
+  }
+}
+
+// Fewer rows than tokens, the last of them no token.
+TEST(OpGradients, LossHeadOfSomeTokens) {
+  for (int64_t count : {5, 7, 19}) {
+    GradientCase test(count);
+    BufferId x = test.activation("x", 9);
+    test.finish_with_loss(x, {1, 2, 4, -1}, {3, 10, 0, -100});
     test.check();
   }
 }

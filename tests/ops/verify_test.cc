@@ -122,6 +122,28 @@ TEST(Verify, NamesAndSizesAndIds) {
   EXPECT_EQ(find_violation(outside.finish()), "op 0 (copy): input 7 is no buffer");
 }
 
+// The loss head has a row for each target, and no more of them than tokens.
+TEST(Shapes, OfTheLossHead) {
+  auto problem = [](Dims targets, Dims rows) {
+    Builder builder("loss");
+    BufferId x = builder.input("x", DType::f32, {{Extent::tokens, 8}, fixed(4)});
+    BufferId w = builder.weight("w", DType::f32, {fixed(16), fixed(4)}, {});
+    BufferId of_rows = targets.empty() ? kNoBuffer : builder.input("targets", DType::i32, std::move(targets));
+    BufferId tokens = rows.empty() ? kNoBuffer : builder.input("rows", DType::i32, std::move(rows));
+    BufferId scale = builder.input("scale", DType::f32, {fixed(1)});
+    BufferId loss = builder.persistent("loss", DType::f64, {fixed(1)}, Role::batch);
+    builder.append(OpKind::loss_head, "head", {x, w, of_rows, tokens, scale}, {loss}, LossAttributes{});
+    const Program& program = builder.program();
+    return row_of(OpKind::loss_head).find_shape_problem(program, program.ops[0]);
+  };
+  Dim most{Extent::targets, 8};
+  EXPECT_EQ(problem({most}, {most}), "");
+  EXPECT_EQ(problem({}, {most}), "needs targets [R]");
+  EXPECT_EQ(problem({{Extent::targets, 9}}, {{Extent::targets, 9}}), "has more targets than tokens");
+  EXPECT_EQ(problem({most}, {}), "rows is missing");
+  EXPECT_EQ(problem({most}, {{Extent::targets, 6}}), "rows \"rows\" is [<=6], not [<=8]");
+}
+
 TEST(Lifetimes, InputsFromTheStartOutputsToTheEnd) {
   Builder builder("life");
   BufferId x = builder.input("x", DType::f32, row());

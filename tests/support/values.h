@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "base/dtype.h"
@@ -16,6 +17,9 @@ namespace snug {
 
 inline Dim tokens(int64_t max) {
   return Dim{Extent::tokens, max};
+}
+inline Dim target_rows(int64_t max) {
+  return Dim{Extent::targets, max};
 }
 inline Dim sequences(int64_t max) {
   return Dim{Extent::sequences, max};
@@ -29,6 +33,20 @@ inline Extents at_tokens(int64_t count) {
   Extents extents{};
   extents[static_cast<size_t>(Extent::tokens)] = count;
   return extents;
+}
+
+// Likewise, where the loss head has this many rows.
+inline Extents at_tokens(int64_t count, int64_t rows) {
+  Extents extents = at_tokens(count);
+  extents[static_cast<size_t>(Extent::targets)] = rows;
+  return extents;
+}
+
+// 0, 1, 2, ...: the rows of a loss head that looks at all tokens.
+inline std::vector<int64_t> all_rows(int64_t count) {
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
 }
 
 // Normally distributed, the same for the same seed.

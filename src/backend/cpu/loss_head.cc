@@ -1,5 +1,5 @@
 // loss_head and loss_head_gradient: the output product, log-softmax and cross-entropy, a chunk of tokens at
-// a time. Only tokens with a target take part: their rows are gathered into full chunks first.
+// a time. Only tokens with a target take part: they are gathered into full chunks first.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -23,16 +23,17 @@ struct Chunk {
   float* x = nullptr;           // [C,D]
   float* dx = nullptr;          // [C,D]; null without gradient
   double* losses = nullptr;     // [C]
-  int32_t* tokens = nullptr;    // [C]: the row of x that each row of the chunk came from
+  int32_t* tokens = nullptr;    // [C]: the token that each row of the chunk came from
+  int32_t* targets = nullptr;   // [C]: and what it has to predict
   int64_t count = 0;            // rows in use
   std::span<std::byte> rest{};  // for the GEMMs
 };
 
 // Left to the backend: about 16 MiB of logits, which keeps the product efficient and the cache warm.
-int64_t chunk_rows(const Op& op, int64_t tokens, int64_t vocabulary) {
+int64_t chunk_rows(const Op& op, int64_t targets, int64_t vocabulary) {
   int64_t asked = attributes_of<LossAttributes>(op).chunk_tokens;
   int64_t rows = asked > 0 ? asked : std::max<int64_t>(32, (int64_t{16} << 20) / (4 * vocabulary));
-  return std::min(rows, tokens);
+  return std::min(rows, targets);
 }
 
 Chunk take_chunk(const KernelCall& call, int64_t rows, bool with_gradient) {
@@ -44,18 +45,19 @@ Chunk take_chunk(const KernelCall& call, int64_t rows, bool with_gradient) {
   chunk.dx = with_gradient ? scratch.take<float>(rows * width) : nullptr;
   chunk.losses = scratch.take<double>(rows);
   chunk.tokens = scratch.take<int32_t>(rows);
+  chunk.targets = scratch.take<int32_t>(rows);
   chunk.rest = scratch.rest();
   return chunk;
 }
 
 int64_t workspace_of(const Program& program, const Op& op, bool with_gradient, int threads) {
-  const Buffer& x = program.buffer(op.inputs[In::x]);
+  const Buffer& targets = program.buffer(op.inputs[In::targets]);
   const Buffer& weight = program.buffer(op.inputs[In::w]);
   int64_t vocabulary = weight.dims[0].max;
-  int64_t rows = chunk_rows(op, x.dims[0].max, vocabulary);
+  int64_t rows = chunk_rows(op, targets.dims[0].max, vocabulary);
   int64_t width = weight.dims[1].max;
   int64_t bytes = padded_bytes_of<float>(rows * vocabulary) + padded_bytes_of<float>(rows * width) +
-                  padded_bytes_of<double>(rows) + padded_bytes_of<int32_t>(rows);
+                  padded_bytes_of<double>(rows) + 2 * padded_bytes_of<int32_t>(rows);
   int64_t gemm_bytes =
       gemm_workspace_bytes({rows, vocabulary, width, DType::f32, weight.dtype(), DType::f32}, threads);
   if (with_gradient) {
@@ -73,21 +75,27 @@ int64_t workspace_of(const Program& program, const Op& op, bool with_gradient, i
   return bytes + gemm_bytes;
 }
 
-// Gathers rows with a target from token `begin` on, until the chunk is full; returns the next token.
+// Gathers tokens with a target from row `begin` of the head on, until the chunk is full; returns the next
+// row.
 int64_t gather(const KernelCall& call, int64_t begin, int64_t capacity, Chunk& chunk) {
   const Tensor& x = call.inputs[In::x];
   const Tensor& targets = call.inputs[In::targets];
+  const int32_t* rows = call.inputs[In::rows].as<int32_t>();
   int64_t vocabulary = call.inputs[In::w].rows();
-  int64_t token = begin;
+  int64_t row = begin;
   chunk.count = 0;
-  for (; token < x.rows() && chunk.count < capacity; ++token) {
-    if (targets.as<int32_t>()[token] >= 0) {
-      SNUG_CHECK(targets.as<int32_t>()[token] < vocabulary, "a target lies outside the vocabulary");
-      load_block(matrix(x).row_block(token, 1), chunk.x + chunk.count * x.columns(), x.columns());
-      chunk.tokens[chunk.count++] = static_cast<int32_t>(token);
+  for (; row < targets.rows() && chunk.count < capacity; ++row) {
+    int32_t target = targets.as<int32_t>()[row];
+    if (target < 0) {
+      continue;
     }
+    SNUG_CHECK(target < vocabulary, "a target lies outside the vocabulary");
+    SNUG_CHECK(rows[row] >= 0 && rows[row] < x.rows(), "a target belongs to no token");
+    load_block(matrix(x).row_block(rows[row], 1), chunk.x + chunk.count * x.columns(), x.columns());
+    chunk.tokens[chunk.count] = rows[row];
+    chunk.targets[chunk.count++] = target;
   }
-  return token;
+  return row;
 }
 
 float maximum(const float* row, int64_t count) {
@@ -154,7 +162,6 @@ struct LossSum {
 template <bool kGradient>
 LossSum chunk_loss(const KernelCall& call, const Chunk& chunk) {
   const Tensor& weight = call.inputs[In::w];
-  const int32_t* targets = call.inputs[In::targets].as<int32_t>();
   int64_t vocabulary = weight.rows();
   float scale = kGradient ? call.inputs[In::scale].as<float>()[0] : 1.0F;
   Gemm product;
@@ -167,8 +174,7 @@ LossSum chunk_loss(const KernelCall& call, const Chunk& chunk) {
   parallel_for(chunk.count, 1, [&](int64_t first, int64_t last) {
     int64_t own_hits = 0;
     for (int64_t i = first; i < last; ++i) {
-      RowLoss row =
-          row_loss<kGradient>(chunk.logits + i * vocabulary, vocabulary, targets[chunk.tokens[i]], scale);
+      RowLoss row = row_loss<kGradient>(chunk.logits + i * vocabulary, vocabulary, chunk.targets[i], scale);
       chunk.losses[i] = row.loss;
       own_hits += row.is_hit ? 1 : 0;
     }
@@ -216,13 +222,13 @@ void clear(const Tensor& tensor) {
 // largest logit of their row.
 template <bool kGradient>
 void run_chunks(const KernelCall& call) {
-  const Tensor& x = call.inputs[In::x];
-  int64_t capacity = chunk_rows(call.op, x.rows(), call.inputs[In::w].rows());
+  int64_t rows = call.inputs[In::targets].rows();
+  int64_t capacity = chunk_rows(call.op, rows, call.inputs[In::w].rows());
   Chunk chunk = take_chunk(call, capacity, kGradient);
   bool accumulate_weight = call.op.accumulates_output(Out::dw);
   LossSum sum;
-  for (int64_t token = 0; token < x.rows();) {
-    token = gather(call, token, capacity, chunk);
+  for (int64_t row = 0; row < rows;) {
+    row = gather(call, row, capacity, chunk);
     if (chunk.count == 0) {
       break;
     }

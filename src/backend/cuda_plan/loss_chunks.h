@@ -24,12 +24,12 @@ inline DType logits_dtype(const Op& op, DType x) {
 
 // Left to the backend: about 320 MiB of logits, in whole tiles of the products. With fewer rows than some 500
 // reading the weights would take longer than multiplying them.
-inline int64_t chunk_rows(const Op& op, int64_t tokens, int64_t vocabulary, DType logits) {
+inline int64_t chunk_rows(const Op& op, int64_t targets, int64_t vocabulary, DType logits) {
   constexpr int64_t kTileRows = 128;
   int64_t asked = attributes_of<LossAttributes>(op).chunk_tokens;
   int64_t tiles = (int64_t{320} << 20) / (size_of(logits) * vocabulary * kTileRows);
   int64_t rows = asked > 0 ? asked : std::clamp<int64_t>(tiles, 1, 32) * kTileRows;
-  return std::min(rows, tokens);
+  return std::min(rows, targets);
 }
 
 }  // namespace snug::cuda

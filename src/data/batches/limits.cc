@@ -76,6 +76,14 @@ void expect(const std::vector<std::vector<BatchLimits>>& steps, const BatchLimit
   cut.expected = begun / count;
 }
 
+double learned_share(const Dataset& dataset) {
+  int64_t tokens = 0;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    tokens += dataset.length_tokens(i);
+  }
+  return tokens > 0 ? static_cast<double>(dataset.total_learned()) / static_cast<double>(tokens) : 1;
+}
+
 BatchLimits smaller(const BatchLimits& a, const BatchLimits& b) {
   return {.sequences = std::min(a.sequences, b.sequences),
           .tokens = std::min(a.tokens, b.tokens),
@@ -107,6 +115,7 @@ DataLimits::DataLimits(const Recipe& recipe, const Dataset& train_data,
                        const std::vector<const Dataset*>& eval_data)
     : train_(longest_sums(train_data, effective_batch(recipe.training))),
       has_sources_(train_data.has_sources()),
+      learned_(learned_share(train_data)),
       first_steps_(sizes_of_first_steps(train_data, training_batches(recipe, train_data))) {
   for (const Dataset* dataset : eval_data) {
     LongestSums sums =
@@ -171,6 +180,7 @@ RunLimits DataLimits::operator()(const Recipe& recipe) const {
     limits.step.most = 1;
   }
   expect(first_steps_, limits.train, limits.step);
+  limits.step.learned = learned_;
   if (evaluate_) {
     int64_t sequences = recipe.training.per_device_eval_batch_size.value_or(1);
     limits.evaluate = evaluation_limits(limits_of(*evaluate_, sequences), sequences);

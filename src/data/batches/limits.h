@@ -39,6 +39,7 @@ class DataLimits {
   LongestSums train_;
   std::optional<LongestSums> evaluate_;
   bool has_sources_ = false;
+  double learned_ = 1;                                 // the share of the tokens that are targets
   std::vector<std::vector<BatchLimits>> first_steps_;  // their sequences; empty with packs
 };
 
