@@ -24,7 +24,7 @@ TEST(PlanForACard, IsTheGoldenOne) {
 }
 
 // Selective: planned and run on an H200 at these settings (32.15 GiB with the context; the driver
-// counted 32.11). Full: as it is planned.
+// counted 32.11), and 7 MiB more since, as the loss head gathers rows. Full: as it is planned.
 TEST(PlanForACard, HasTheBytesThatACardWasSeenToGive) {
   auto planned_bytes = [](const std::string& recompute) {
     Json json =
@@ -33,7 +33,7 @@ TEST(PlanForACard, HasTheBytesThatACardWasSeenToGive) {
     return json["device_bytes"].get<int64_t>();
   };
   EXPECT_EQ(planned_bytes("full"), 22'588'520'448);
-  EXPECT_EQ(planned_bytes("selective"), 33'909'848'320);
+  EXPECT_EQ(planned_bytes("selective"), 33'917'204'736);
 }
 
 TEST(PlanForACard, NeedsNoLimit) {

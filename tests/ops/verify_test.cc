@@ -141,7 +141,7 @@ TEST(Shapes, OfTheLossHead) {
   EXPECT_EQ(problem({}, {most}), "needs targets [R]");
   EXPECT_EQ(problem({{Extent::targets, 9}}, {{Extent::targets, 9}}), "has more targets than tokens");
   EXPECT_EQ(problem({most}, {}), "rows is missing");
-  EXPECT_EQ(problem({most}, {{Extent::targets, 6}}), "rows \"rows\" is [<=6], not [<=8]");
+  EXPECT_EQ(problem({most}, {{Extent::targets, 6}}), "rows \"rows\" is [6], not [8]");
 }
 
 TEST(Lifetimes, InputsFromTheStartOutputsToTheEnd) {

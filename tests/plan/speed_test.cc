@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "backend/null/null_backend.h"
 #include "compile/phases.h"
+#include "ops/table.h"
 #include "plan/training.h"
 #include "support/small_llama.h"
 
@@ -39,6 +41,21 @@ TEST(Speed, CountsTokensAndSharesTheUpdate) {
   EXPECT_NEAR(four.ceiling_seconds, 4 * once.ceiling_seconds, 1e-12);
   EXPECT_GT(once.share_of_ceiling(), 0);
   EXPECT_LT(once.share_of_ceiling(), 1);
+}
+
+// Tokens without a target are not multiplied with the vocabulary.
+TEST(Speed, TheHeadCountsByWhatIsLearned) {
+  Plan plan = plan_of(2);
+  SpeedEstimate all = estimate_speed(plan, kRates);
+  plan.step.learned = 0.5;
+  SpeedEstimate half = estimate_speed(plan, kRates);
+  const Program& train = plan.phase(kTrainPhase).program;
+  auto head = std::find_if(train.ops.begin(), train.ops.end(),
+                           [](const Op& op) { return op.kind == OpKind::loss_head_gradient; });
+  double head_seconds = cost_of(train, *head).flops / kRates.ceiling_flops;
+  EXPECT_NEAR(all.ceiling_seconds - half.ceiling_seconds, 0.5 * head_seconds, 1e-9 * head_seconds);
+  EXPECT_LT(half.seconds, all.seconds);
+  EXPECT_EQ(half.tokens, all.tokens);
 }
 
 // A program of one product, so that the whole sum fits on a line.

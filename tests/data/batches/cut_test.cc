@@ -110,6 +110,15 @@ TEST(Cut, ShortRowsGoThroughTogether) {
   EXPECT_LT(limits.step.expected.value(), 2.0) << "one row in 13 is long";
 }
 
+// Of a row's tokens as many are targets as are learned of it.
+TEST(Cut, KnowsTheShareThatIsLearned) {
+  Recipe recipe;
+  Dataset rows = make_dataset(
+      {make_example({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 6), make_example({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 8)});
+  EXPECT_DOUBLE_EQ(DataLimits(recipe, rows, {})(recipe).step.learned, (4 + 2) / 20.0);
+  EXPECT_EQ(recipe_limits(recipe, {}).step.learned, 1);
+}
+
 TEST(Cut, IsExpectedAsItHappens) {
   Recipe recipe;
   recipe.data.max_length = 256;
