@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -62,6 +63,17 @@ SummedStep summed_step(Fixture& fixture, const std::vector<Batch>& batches) {
   return step;
 }
 
+// ||a - b|| / ||b||; not a number where one of them is none.
+inline double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0;
+  double norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    difference += std::pow(a.at(i) - b[i], 2);
+    norm += std::pow(b[i], 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
 // fp32 gradients of a model that computes to `tolerance`.
 template <typename Fixture>
 void expect_halves_add_up(Fixture& fixture, double tolerance) {
@@ -78,19 +90,17 @@ void expect_halves_add_up(Fixture& fixture, double tolerance) {
   SummedStep a = summed_step(fixture, {first});
   SummedStep b = summed_step(fixture, {second});
   EXPECT_NEAR(a.loss + b.loss, wanted.loss, tolerance * wanted.loss);
-  double difference = 0;
-  double norm = 0;
-  for (size_t i = 0; i < wanted.gradients.size(); ++i) {
-    difference += std::pow(a.gradients[i] + b.gradients[i] - wanted.gradients[i], 2);
-    norm += std::pow(wanted.gradients[i], 2);
+  std::vector<double> sum = a.gradients;
+  for (size_t i = 0; i < sum.size(); ++i) {
+    sum[i] += b.gradients[i];
   }
-  EXPECT_GT(norm, 0);
-  EXPECT_LE(std::sqrt(difference / norm), tolerance);
+  EXPECT_LE(distance(sum, wanted.gradients), tolerance);
 }
 
-// A micro-batch without any target adds nothing, whether it comes first or last.
+// A micro-batch without any target adds nothing, whether it comes first or last. A product that adds to zeros
+// may be made otherwise than one that writes, hence the tolerance.
 template <typename Fixture>
-void expect_nothing_of_no_targets(Fixture& fixture) {
+void expect_nothing_of_no_targets(Fixture& fixture, double tolerance) {
   Batch all = random_batch({kMaskedSequences, kMaskedLength, fixture.spec.vocabulary,
                             fixture.spec.has_encoder() ? int64_t{9} : int64_t{0}},
                            2);
@@ -101,7 +111,7 @@ void expect_nothing_of_no_targets(Fixture& fixture) {
   for (const std::vector<Batch>& batches : {std::vector{none, some}, std::vector{some, none}}) {
     SummedStep step = summed_step(fixture, batches);
     EXPECT_EQ(step.loss, wanted.loss);
-    EXPECT_EQ(step.gradients, wanted.gradients);
+    EXPECT_LE(distance(step.gradients, wanted.gradients), tolerance);
   }
 }
 

@@ -19,7 +19,7 @@ TEST(CudaMaskedTargets, AMicroBatchMayHaveNone) {
   for (const char* name : {"gqa_untied", "t5_tied_head"}) {
     SCOPED_TRACE(name);
     CardFixture fixture(masked_recipe(name));
-    expect_nothing_of_no_targets(fixture);
+    expect_nothing_of_no_targets(fixture, 2e-5);
   }
 }
 
