@@ -32,13 +32,13 @@ WORST_FLOAT32 = 5e-6  # relative difference of a gradient
 
 
 def philox(key, stream, counter):
-    """Philox4x32-10 of an array of counters: [..., 4] words."""
+    """Philox4x32-7 of an array of counters: [..., 4] words."""
     low, half = numpy.uint64(0xFFFFFFFF), numpy.uint64(32)
     c0, c1 = counter & low, counter >> half
     c2 = numpy.full_like(counter, stream & 0xFFFFFFFF)
     c3 = numpy.full_like(counter, stream >> 32)
     k0, k1 = key & 0xFFFFFFFF, key >> 32
-    for _ in range(10):
+    for _ in range(7):
         p0, p1 = numpy.uint64(0xD2511F53) * c0, numpy.uint64(0xCD9E8D57) * c2
         c0, c1, c2, c3 = (
             (p1 >> half) ^ c1 ^ numpy.uint64(k0), p1 & low, (p0 >> half) ^ c3 ^ numpy.uint64(k1), p0 & low,
@@ -59,10 +59,11 @@ def spread(step):
 def factors(elements, stream, step, rate):
     """1 / (1 - rate) for the elements that are kept, 0 for the others."""
     elements = elements.astype(numpy.uint64)
-    words = philox(SEED, stream ^ spread(step), elements >> numpy.uint64(2))
-    word = numpy.take_along_axis(words, (elements & numpy.uint64(3)).astype(numpy.int64)[..., None], axis=-1)[..., 0]
-    fractions = (word >> numpy.uint64(8)).astype(numpy.float32) * numpy.float32(2.0**-24)
-    return torch.from_numpy(numpy.where(fractions >= numpy.float32(rate), 1 / (1 - rate), 0.0))
+    words = philox(SEED, stream ^ spread(step), elements >> numpy.uint64(3))
+    place = (elements & numpy.uint64(7)).astype(numpy.int64)
+    word = numpy.take_along_axis(words, (place // 2)[..., None], axis=-1)[..., 0]
+    half = numpy.where(place % 2 == 0, word & numpy.uint64(0xFFFF), word >> numpy.uint64(16))
+    return torch.from_numpy(numpy.where(half >= round(rate * 65536), 1 / (1 - rate), 0.0))
 
 
 class Masks:

@@ -36,6 +36,7 @@ struct Problem {
   int spare_columns = 0;  // that belong to nobody, at the front of each row
   float magnitude = 1;    // of the queries: larger ones give sharper weights
   int spare_rows = 37;    // for checks
+  float dropout = 0;      // of the weights
 
   bool fused() const { return keys.empty(); }
   const std::vector<int>& key_counts() const { return fused() ? queries : keys; }
@@ -112,7 +113,8 @@ class Setting {
         lse((tokens_ + spare_rows) * problem.heads * sizeof(float)),
         bias(bytes(problem.buckets, problem.heads)),
         dbias(bytes(problem.buckets, problem.heads)),
-        offsets((problem.queries.size() + 3) * 2 * sizeof(int32_t)) {
+        offsets((problem.queries.size() + 3) * 2 * sizeof(int32_t)),
+        random(3 * sizeof(int64_t)) {
     fill_parameters(problem, number, spare_rows);
     randomise(q.data, tokens_ * q_columns_, 1, problem.magnitude);
     randomise(kv.data, problem.fused() ? 0 : key_tokens_ * kv_columns_, 2, 1);
@@ -130,7 +132,7 @@ class Setting {
   int64_t kv_width_;
   int64_t q_columns_;
   int64_t kv_columns_;
-  DeviceBuffer q, kv, dq, dkv, o, dout, lse, bias, dbias, offsets;
+  DeviceBuffer q, kv, dq, dkv, o, dout, lse, bias, dbias, offsets, random;
   std::unique_ptr<DeviceBuffer> workspace;
   AttentionParameters parameters;
 
@@ -182,6 +184,13 @@ class Setting {
       p.buckets = problem.buckets;
       p.max_distance = problem.max_distance;
       p.bidirectional_buckets = problem.bidirectional;
+    }
+    if (problem.dropout > 0) {
+      const int64_t numbers[3] = {5, 8, 1234567};  // seed, step, first token
+      must(cudaMemcpy(random.data, numbers, sizeof(numbers), cudaMemcpyHostToDevice), "cudaMemcpy");
+      p.random = static_cast<const int64_t*>(random.data);
+      p.dropout = problem.dropout;
+      p.dropout_stream = 11;
     }
     p.queries = tokens_ + spare_rows;
     p.keys = key_tokens_ + spare_rows;

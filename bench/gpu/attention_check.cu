@@ -248,6 +248,18 @@ std::vector<Problem> check_problems() {
       {"shared clusters, no spare rows", 28, 4, 128, {512}, {}, true, 0, 0, true, 128, 0, 1, 0},
       {"one sequence, no spare rows", 4, 2, 128, {701}, {}, true, 0, 0, true, 128, 0, 1, 0},
   };
+  auto drop = [&](Problem problem, float dropout) {
+    problem.dropout = dropout;
+    problems.push_back(problem);
+  };
+  drop({"drop short", 2, 1, 64, {7, 1, 33, 0, 64, 65}}, 0.1F);
+  drop({"drop head 40", 2, 1, 40, {65, 20}}, 0.2F);
+  drop({"drop gqa 128", 8, 2, 128, {200, 3, 129, 64, 0, 1}}, 0.3F);
+  drop({"drop groups of 7", 7, 1, 64, {385, 900}}, 0.1F);
+  drop({"drop window", 4, 2, 64, {900, 20}, {}, true, 203}, 0.2F);
+  drop({"drop cross", 4, 4, 64, {70, 1, 128}, {130, 257, 5}, false}, 0.5F);
+  drop({"drop t5 encoder", 4, 4, 64, {300, 65, 512, 1}, {}, false, 0, 32}, 0.1F);
+  drop({"drop t5 decoder", 4, 4, 64, {700, 512}, {}, true, 0, 32, false}, 0.1F);
   std::vector<int> many(300, 3);
   problems.push_back({"300 sequences", 2, 1, 64, many});
   return problems;
@@ -356,7 +368,7 @@ double median_ms(const std::function<void(cudaStream_t)>& work) {
 }
 
 std::vector<Problem> timed_problems() {
-  return {
+  std::vector<Problem> problems = {
       {"qwen2.5-7b 4x2048", 28, 4, 128, {2048, 2048, 2048, 2048}},
       {"qwen2.5-7b 1x8192", 28, 4, 128, {8192}},
       {"qwen2.5-7b 1x2048", 28, 4, 128, {2048}},
@@ -375,6 +387,16 @@ std::vector<Problem> timed_problems() {
       {"t5-xl cross 256x512", 32, 32, 64, std::vector<int>(8, 256), std::vector<int>(8, 512), false},
       {"gemma-like d256 2x2048", 16, 8, 256, {2048, 2048}},
   };
+  std::vector<Problem> dropped = {
+      {"drop t5-xl encoder", 32, 32, 64, std::vector<int>(8, 512), {}, false, 0, 32},
+      {"drop t5-xl decoder", 32, 32, 64, std::vector<int>(8, 256), {}, true, 0, 32, false},
+      {"drop t5-xl cross", 32, 32, 64, std::vector<int>(8, 256), std::vector<int>(8, 512), false},
+  };
+  for (Problem& problem : dropped) {
+    problem.dropout = 0.1F;
+    problems.push_back(problem);
+  }
+  return problems;
 }
 
 // A checksum of all gradients after each of some runs at the timed shapes, on poisoned outputs: the same in

@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include "backend/cuda/attention/launch.h"
+#include "base/rng.h"
 
 namespace snug::cuda {
 
@@ -63,6 +64,19 @@ struct ReferenceQuery {
     return (key_row + j) * stride + static_cast<int64_t>(head / (p.heads / p.kv_heads)) * p.head_dim + d;
   }
   __device__ int64_t out(int d) const { return (row * p.heads + head) * p.head_dim + d; }
+  // What the weight of key j is multiplied with: backend/dropout_mask.h.
+  __device__ double kept(int64_t j) const {
+    if (p.random == nullptr) {
+      return 1;
+    }
+    auto element = static_cast<uint64_t>(((p.random[2] + row) * p.heads + head) * (1 << 24) + j);
+    auto words = philox<7>(static_cast<uint64_t>(p.random[0]),
+                           p.dropout_stream ^ snug::mix(static_cast<uint64_t>(p.random[1])), element / 8);
+    uint32_t word = words[element % 8 / 2];
+    uint32_t half = element % 2 == 0 ? word & 0xFFFF : word >> 16;
+    double probability = p.dropout;
+    return half >= rint(probability * 65536) ? 1 / (1 - probability) : 0;
+  }
   __device__ double score(int64_t j) const {
     double sum = 0;
     for (int d = 0; d < p.head_dim; ++d) {
@@ -91,7 +105,7 @@ __device__ inline void reference_forward(const ReferenceQuery& query, const Refe
       double weight = exp(query.score(j) - largest);
       sum += weight;
       for (int d = 0; d < p.head_dim; ++d) {
-        to.o[query.out(d)] += weight * number_at(p, p.v, query.kv(j, d, p.kv_stride));
+        to.o[query.out(d)] += weight * query.kept(j) * number_at(p, p.v, query.kv(j, d, p.kv_stride));
       }
     }
   }
@@ -113,11 +127,12 @@ __device__ inline void reference_backward(const ReferenceQuery& query, const Ref
       continue;
     }
     double weight = exp(query.score(j) - to.lse[query.row * p.heads + query.head]);
+    double kept = query.kept(j);
     double dweight = 0;
     for (int d = 0; d < p.head_dim; ++d) {
       double dout = number_at(p, p.dout, query.out(d));
-      dweight += dout * number_at(p, p.v, query.kv(j, d, p.kv_stride));
-      atomicAdd(&to.dv[query.kv(j, d, kv_stride)], weight * dout);
+      dweight += kept * dout * number_at(p, p.v, query.kv(j, d, p.kv_stride));
+      atomicAdd(&to.dv[query.kv(j, d, kv_stride)], weight * kept * dout);
     }
     double dscore = weight * (dweight - delta);
     for (int d = 0; d < p.head_dim; ++d) {

@@ -19,7 +19,7 @@ struct DeviceRates {
   double bytes_per_second = 0;  // of kernels that read and write the device's memory
   double seconds_per_op = 0;    // between the end of one and the next at work
   // By Pace: how fast such ops are beside what the op table and the rates above make of them.
-  std::array<double, kPaceCount> paces = {1, 1, 1, 1, 1};
+  std::array<double, kPaceCount> paces = {1, 1, 1, 1};
 
   double pace_of(Pace pace) const { return paces[static_cast<size_t>(pace)]; }
 };

@@ -10,6 +10,7 @@ class PhiloxLanes {
  public:
   static constexpr size_t kLanes = 64;
 
+  template <int kRounds = 10>
   void run(uint64_t key, uint64_t stream, uint64_t first_counter, size_t lanes = kLanes) {
 #pragma omp simd
     for (size_t i = 0; i < lanes; ++i) {
@@ -21,7 +22,7 @@ class PhiloxLanes {
     }
     auto k0 = static_cast<uint32_t>(key);
     auto k1 = static_cast<uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < kRounds; ++round) {
 #pragma omp simd
       for (size_t i = 0; i < lanes; ++i) {
         // Both halves of a product by themselves, for which g++ finds fewer instructions than for all of it.

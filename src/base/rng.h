@@ -9,8 +9,10 @@
 
 namespace snug {
 
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): four words a call.
-// constexpr, so that device code can call it too.
+// Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): four words a call. Seven rounds
+// are the fewest that pass the tests of randomness there, ten leave a margin. constexpr, so that device code
+// can call it too.
+template <int kRounds = 10>
 constexpr std::array<uint32_t, 4> philox(uint64_t key, uint64_t stream, uint64_t counter) {
   uint32_t c0 = static_cast<uint32_t>(counter);
   uint32_t c1 = static_cast<uint32_t>(counter >> 32);
@@ -18,7 +20,7 @@ constexpr std::array<uint32_t, 4> philox(uint64_t key, uint64_t stream, uint64_t
   uint32_t c3 = static_cast<uint32_t>(stream >> 32);
   uint32_t k0 = static_cast<uint32_t>(key);
   uint32_t k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     uint64_t p0 = 0xD2511F53ULL * c0;
     uint64_t p1 = 0xCD9E8D57ULL * c2;
     c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;

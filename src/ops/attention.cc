@@ -187,9 +187,11 @@ double score_flops(const Program& program, const Op& op) {
 struct Efficiency {
   double usual;  // up to kUsualLength
   double most;   // of sequences without end
+  double
+      dropping;  // the share of it that is left where weights are dropped: masks are made of random numbers
 };
-constexpr Efficiency kForwardEfficiency = {.usual = 0.48, .most = 0.83};
-constexpr Efficiency kBackwardEfficiency = {.usual = 0.52, .most = 0.75};
+constexpr Efficiency kForwardEfficiency = {.usual = 0.48, .most = 0.83, .dropping = 0.62};
+constexpr Efficiency kBackwardEfficiency = {.usual = 0.52, .most = 0.75, .dropping = 0.72};
 constexpr double kUsualLength = 2048;
 constexpr int64_t kWideHead = 128;
 constexpr double kNarrowHeadShare = 0.65;
@@ -199,8 +201,10 @@ constexpr double kBackwardStarts = 14;
 double efficiency_of(const Program& program, const Op& op, const Efficiency& efficiency) {
   double length = std::max(kUsualLength, tokens_a_sequence(program, op));
   double lost = kUsualLength * (efficiency.most / efficiency.usual - 1);  // in tokens, of every sequence
-  double head_share = attributes_of<AttentionAttributes>(op).head_dim < kWideHead ? kNarrowHeadShare : 1.0;
-  return head_share * efficiency.most * length / (length + lost);
+  const auto& attributes = attributes_of<AttentionAttributes>(op);
+  double share = attributes.head_dim < kWideHead ? kNarrowHeadShare : 1.0;
+  share *= attributes.dropout.probability > 0 ? efficiency.dropping : 1.0;
+  return share * efficiency.most * length / (length + lost);
 }
 
 OpCost cost_of_attention(const Program& program, const Op& op) {

@@ -14,8 +14,8 @@
 namespace snug {
 
 // What a kernel's speed depends on beside the rates of products and of memory: cards differ in it.
-enum class Pace : uint8_t { usual, attention, attention_backward, dropout, adapter };
-inline constexpr size_t kPaceCount = 5;
+enum class Pace : uint8_t { usual, attention, attention_backward, adapter };
+inline constexpr size_t kPaceCount = 4;
 
 struct OpCost {
   double flops = 0;

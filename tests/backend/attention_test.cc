@@ -50,8 +50,9 @@ double factor_of(const Case& c, int64_t query, int64_t head, int64_t key) {
   mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBULL;
   mixed ^= mixed >> 31;
   auto element = static_cast<uint64_t>(((c.first_token + query) * c.heads + head) * (1 << 24) + key);
-  uint32_t word = philox(kSeed, kStream ^ mixed, element / 4)[element % 4];
-  return unit_float(word) >= c.dropout ? 1 / (1 - static_cast<double>(c.dropout)) : 0;
+  uint32_t word = philox<7>(kSeed, kStream ^ mixed, element / 8)[element % 8 / 2];
+  uint32_t half = element % 2 == 0 ? word & 0xFFFF : word >> 16;
+  return half >= std::lround(c.dropout * 65536) ? 1 / (1 - static_cast<double>(c.dropout)) : 0;
 }
 
 // Where things lie. Apart from fused rows, q and kv rows carry a column that belongs to nobody.

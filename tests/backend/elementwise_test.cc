@@ -272,8 +272,9 @@ TEST(Dropout, MaskIsPhiloxByTheDocumentedRule) {
     std::vector<float> mask = dropped(drop, ones, {});
     for (size_t i = 0; i < mask.size(); ++i) {
       uint64_t at = static_cast<uint64_t>(first_token) * kDropColumns + i;
-      uint32_t word = philox(static_cast<uint64_t>(drop.seed), drop.stream ^ mix(7), at / 4)[at % 4];
-      ASSERT_EQ(mask[i] != 0, unit_float(word) >= drop.probability) << i;
+      auto words = philox<7>(static_cast<uint64_t>(drop.seed), drop.stream ^ mix(7), at / 8);
+      uint32_t half = words[at % 8 / 2] >> (at % 2 == 0 ? 0 : 16) & 0xFFFF;
+      ASSERT_EQ(mask[i] != 0, half >= std::lround(drop.probability * 65536)) << i;
     }
   }
 }

@@ -1,4 +1,4 @@
-// Random numbers: the published known answers of Philox4x32-10, and the distributions over it.
+// Random numbers: the published known answers of Philox4x32, and the distributions over it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,14 +15,19 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-// Known-answer vectors of Random123 for philox4x32-10. Counter words 0 and 1 are our counter, 2 and 3
-// our stream.
+// Known-answer vectors of Random123 for philox4x32, of 10 and of 7 rounds. Counter words 0 and 1 are our
+// counter, 2 and 3 our stream.
 TEST(Philox, KnownAnswers) {
   EXPECT_EQ(philox(0, 0, 0), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox(UINT64_MAX, UINT64_MAX, UINT64_MAX),
             (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88),
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  EXPECT_EQ(philox<7>(0, 0, 0), (Words{0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48}));
+  EXPECT_EQ(philox<7>(UINT64_MAX, UINT64_MAX, UINT64_MAX),
+            (Words{0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662}));
+  EXPECT_EQ(philox<7>(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88),
+            (Words{0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a}));
 }
 
 TEST(Rng, WalksTheWordsOfOneStream) {

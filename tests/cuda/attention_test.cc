@@ -156,7 +156,13 @@ INSTANTIATE_TEST_SUITE_P(
                         Case{"drop_window", 2, 2, 64, {150, 30}, {}, true, 17, 0, 0.3F},
                         Case{"drop_cross", 4, 4, 64, {20, 1, 65}, {40, 70, 3}, false, 0, 0, 0.2F},
                         Case{"drop_encoder", 3, 3, 64, {50, 66, 1}, {}, false, 0, 8, 0.1F},
-                        Case{"drop_decoder", 3, 3, 64, {40, 90}, {}, true, 0, 8, 0.1F}),
+                        Case{"drop_decoder", 3, 3, 64, {40, 90}, {}, true, 0, 8, 0.1F},
+                        // Tiles of keys that begin within a group of the mask.
+                        Case{"drop_window_odd", 2, 2, 64, {300, 30}, {}, true, 14, 0, 0.3F},
+                        Case{"drop_gqa_long", 7, 1, 64, {270}, {}, true, 0, 0, 0.1F},
+                        Case{"drop_cross_long", 2, 2, 64, {100, 260}, {300, 130}, false, 0, 0, 0.2F},
+                        Case{"drop_encoder_long", 2, 2, 64, {300, 140}, {}, false, 0, 8, 0.1F},
+                        Case{"drop_decoder_long", 2, 2, 64, {300}, {}, true, 0, 8, 0.1F}),
         testing::Values(DType::f32, DType::bf16, DType::f16)),
     name_of_case);
 

@@ -55,7 +55,7 @@ inline KeyRange visible_keys_of_block(const AttentionAttributes& attributes, con
   KeyRange range{visible_keys(attributes, rows, first).first,
                  visible_keys(attributes, rows, first + count - 1).last};
   if (attributes.dropout.probability > 0) {
-    range.first -= range.first % 4;
+    range.first -= range.first % kMaskGroup;
   }
   return range;
 }
@@ -76,7 +76,7 @@ class WeightMask {
   // multiplied with.
   const float* row(int64_t query, int64_t head, int64_t begin, int64_t count) {
     uint64_t group = first_weight_group(first_token_ + query, heads_, head);
-    return factors_->make(group + static_cast<uint64_t>(begin / 4), count);
+    return factors_->make(group + static_cast<uint64_t>(begin / kMaskGroup), count);
   }
 
  private:

@@ -26,10 +26,10 @@ void dropout(const KernelCall& call) {
   constexpr int64_t kElements = DropoutFactors::kElements;
   const Tensor& x = call.inputs[0];
   int64_t elements = x.elements();
-  // Groups of four are counted from the step's first element; this micro-batch may begin within one.
+  // Groups are counted from the step's first element; this micro-batch may begin within one.
   int64_t begin_in_step = call.inputs[1].as<int64_t>()[2] * x.columns();
-  int64_t first_group = begin_in_step / 4;
-  int64_t lead = begin_in_step % 4;
+  int64_t first_group = begin_in_step / kMaskGroup;
+  int64_t lead = begin_in_step % kMaskGroup;
   int64_t runs = (lead + elements + kElements - 1) / kElements;
   with_type(x.dtype, [&](auto type) {
     with_flag(call.op.accumulates_output(0), [&](auto accumulate) {

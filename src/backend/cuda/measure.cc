@@ -110,7 +110,7 @@ class ProbeRun {
     }
   }
 
-  // Offsets of sequences of one length; what dropout draws from is 0.
+  // Offsets of sequences of one length.
   void set_integers() {
     std::array<int32_t, kProbeSequences + 1> offsets{};
     for (size_t i = 0; i < offsets.size(); ++i) {
@@ -121,9 +121,6 @@ class ProbeRun {
       std::byte* place = memory_ + places_.offsets[i];
       if (buffer.dtype() == DType::i32) {
         check(cudaMemcpyAsync(place, offsets.data(), sizeof offsets, cudaMemcpyHostToDevice, queue_.stream),
-              "measuring the card");
-      } else if (buffer.dtype() == DType::i64) {
-        check(cudaMemsetAsync(place, 0, static_cast<size_t>(buffer.max_bytes()), queue_.stream),
               "measuring the card");
       }
     }

@@ -84,10 +84,10 @@ AttentionWorkspace attention_workspace(const AttentionParameters& p) {
     int64_t tiles = std::max(tile_slots(p.queries, p.sequences, kSmallestQueryTile), key_tiles);
     workspace.bias_at = place(tiles * p.heads * p.buckets * 4);
   }
-  if (p.number != AttentionNumber::f32 && p.head_dim <= 128 && p.dropout == 0) {
+  if (p.number != AttentionNumber::f32 && p.head_dim <= (p.dropout == 0 ? 128 : kMostDroppedColumns)) {
     int64_t query_tiles = tile_slots(p.queries, p.sequences, kSmallestGradientTile);
     int64_t key_bytes = int64_t{2} * gradient_head_dim(p.head_dim) * 4;
-    if (p.buckets == 0) {
+    if (p.buckets == 0 && p.dropout == 0) {
       int64_t keys = tile_slots(p.keys, p.sequences, kLargestGradientTile) * kLargestGradientTile;
       workspace.dkv_bytes = std::min(keys * p.kv_heads * key_bytes, kMaximumSharedBytes);
     }

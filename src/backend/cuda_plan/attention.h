@@ -99,6 +99,11 @@ constexpr int gradient_head_dim(int head_dim) {
   return head_dim <= 64 ? 64 : 128;
 }
 
+// Dropout of weights is part of Hopper's kernels for heads up to this size: models with larger ones, all of
+// them decoders, have none by their configs, and there are registers enough. Elsewhere gradients are made in
+// two passes.
+inline constexpr int kMostDroppedColumns = 64;
+
 // Where tiles of keys are few, several blocks share each (one_pass_gradient.cu) and add up dk and dv in fp32.
 // Those of all kv heads may take so much: where there are more keys, there are tiles enough for every card's
 // processors, and each has a block for itself.

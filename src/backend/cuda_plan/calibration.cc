@@ -17,7 +17,7 @@ namespace {
 // seen over whole steps: one shape of each kind stands for all.
 constexpr double kUsualProducts = 1;
 constexpr double kUsualMemory = 1;
-constexpr std::array<double, kPaceCount> kUsualPaces = {1, 1.325, 1.176, 1.346, 0.774};
+constexpr std::array<double, kPaceCount> kUsualPaces = {1, 1.325, 1.176, 0.774};
 
 // A rate is doubted above and below these shares of what the units could do, a pace beyond such factors.
 constexpr double kMostShare = 1.3;
@@ -56,8 +56,6 @@ Pace pace_of(ProbeKind kind) {
       return Pace::attention;
     case ProbeKind::attention_backward:
       return Pace::attention_backward;
-    case ProbeKind::dropout:
-      return Pace::dropout;
     case ProbeKind::adapter:
       return Pace::adapter;
     case ProbeKind::memory:
@@ -129,8 +127,7 @@ std::string find_rates_problem(const CardShape& shape, const ReachedRates& reach
   }
   bool paces_are_well = std::all_of(reached.paces.begin(), reached.paces.end(),
                                     [](double pace) { return is_within(pace, 1 / kMostPace, kMostPace); });
-  return problem.empty() && !paces_are_well ? "attention, dropout or adapters far from what is usual"
-                                            : problem;
+  return problem.empty() && !paces_are_well ? "attention or adapters far from what is usual" : problem;
 }
 
 DeviceRates measured_rates(const CardShape& shape, DType dtype, bool tf32, const ReachedRates& reached) {

@@ -20,7 +20,7 @@ constexpr std::string_view kEnding = ".card";
 constexpr int64_t kMostBytes = 65536;
 
 constexpr std::array<const char*, kPaceCount> kPaceNames = {"usual", "attention", "attention_backward",
-                                                            "dropout", "adapter"};
+                                                            "adapter"};
 
 Json key_json(const CardKey& key) {
   return {{"name", key.name},

@@ -27,7 +27,7 @@ struct CardKey {
 struct ReachedRates {
   double product_flops = 0;
   double bytes_per_second = 0;
-  std::array<double, kPaceCount> paces = {1, 1, 1, 1, 1};  // DeviceRates::paces
+  std::array<double, kPaceCount> paces = {1, 1, 1, 1};  // DeviceRates::paces
 
   bool operator==(const ReachedRates&) const = default;
 };

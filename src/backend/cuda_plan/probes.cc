@@ -69,15 +69,6 @@ Program attention_program(DType dtype, bool with_gradient) {
   return builder.finish();
 }
 
-Program dropout_program(DType dtype) {
-  Builder builder("dropout");
-  BufferId x = builder.input("x", dtype, rows_of(kInner));
-  BufferId random = builder.input("random", DType::i64, {fixed(3)});
-  BufferId y = builder.temporary("y", dtype, rows_of(kInner));
-  builder.append(OpKind::dropout, "dropout", {x, random}, {y}, DropoutAttributes{.probability = 0.1F});
-  return builder.finish();
-}
-
 // The thin product of two layers that lie side by side.
 Program adapter_program(DType dtype) {
   constexpr int64_t kHalf = kInner / 2;
@@ -102,7 +93,6 @@ std::vector<Probe> card_probes(DType dtype) {
   probes.push_back({.kind = ProbeKind::attention, .program = attention_program(dtype, false)});
   probes.push_back(
       {.kind = ProbeKind::attention_backward, .program = attention_program(dtype, true), .first_timed = 1});
-  probes.push_back({.kind = ProbeKind::dropout, .program = dropout_program(dtype)});
   probes.push_back({.kind = ProbeKind::adapter, .program = adapter_program(dtype)});
   return probes;
 }

@@ -12,8 +12,8 @@
 
 namespace snug::cuda {
 
-enum class ProbeKind : uint8_t { memory, products, attention, attention_backward, dropout, adapter };
-inline constexpr size_t kProbeCount = 6;
+enum class ProbeKind : uint8_t { memory, products, attention, attention_backward, adapter };
+inline constexpr size_t kProbeCount = 5;
 // What the timed ops of each take.
 using ProbeSeconds = std::array<double, kProbeCount>;
 

@@ -105,9 +105,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
     float factor = finish_scores<false, true, 1, kBlocks>(a, scores, block, bias);
     make_weights_of_rows<kBlocks>(scores, rows, factor);
     if constexpr (Shape::kDropout) {
-      WeightMask mask(a);
-      uint32_t kept = mask.kept_of_rows<kBlocks>(static_cast<int>(query_row) + row, work.head, first);
-      mask.apply(dweights[0], kept, dweights[0]);
+      WeightMask(a).drop_rows(dweights[0], static_cast<int>(query_row) + row, work.head, first);
     }
     make_dscores_of_rows<kBlocks>(scores, dweights, rows);
     if (a.p.dbias != nullptr) {

@@ -73,8 +73,7 @@ __device__ inline void drop_weights(const AttentionArguments& a,
   WeightMask mask(a);
 #pragma unroll
   for (int r = 0; r < Shape::kRowTiles; ++r) {
-    uint32_t kept = mask.kept_of_rows<Shape::kKeys / 8>(query + 16 * r, head, first_key);
-    mask.apply(weights[r], kept, weights[r]);
+    mask.drop_rows(weights[r], query + 16 * r, head, first_key);
   }
 }
 

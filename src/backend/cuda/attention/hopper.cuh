@@ -41,16 +41,21 @@ bool hopper_is_built(Kernel kernel) {
   return attributes.maxThreadsPerBlock >= kHopperThreads;
 }
 
-// Returns launch(a number of the arguments' dtype, std::integral_constant of the padded head size); false for
-// heads that are too large.
+// Returns launch(a number of the arguments' dtype, std::integral_constant of the padded head size, that of
+// whether weights are dropped); false for heads that are too large.
 template <typename Launch>
 bool launch_on_hopper(const AttentionArguments& a, const Launch& launch) {
   if (a.p.head_dim > 128) {
     return false;
   }
   auto launch_for_head = [&](auto number) {
-    return a.p.head_dim <= 64 ? launch(number, std::integral_constant<int, 64>{})
-                              : launch(number, std::integral_constant<int, 128>{});
+    std::integral_constant<int, 64> narrow;
+    std::integral_constant<int, 128> wide;
+    if (a.p.random != nullptr) {
+      return a.p.head_dim <= kMostDroppedColumns && launch(number, narrow, std::true_type{});
+    }
+    return a.p.head_dim <= 64 ? launch(number, narrow, std::false_type{})
+                              : launch(number, wide, std::false_type{});
   };
   return a.p.number == AttentionNumber::f16 ? launch_for_head(__half{}) : launch_for_head(__nv_bfloat16{});
 }

@@ -4,15 +4,17 @@
 // the other's products. Within a group, the scores of the next tile are asked for before the output of this
 // one, whose product then hides the softmax.
 #include "backend/cuda/attention/copy_engine.cuh"
+#include "backend/cuda/attention/dropout.cuh"
 #include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/attention/softmax.cuh"
 
 namespace snug::cuda {
 namespace {
 
-template <int kHeadDimension>
+template <int kHeadDimension, bool kDrops>
 struct HopperForwardShape : RegisterSplit<40, 232> {
   static constexpr int kHeadDim = kHeadDimension;  // padded
+  static constexpr bool kDropout = kDrops;
   static constexpr int kGroupQueries = 64;
   static constexpr int kQueries = kGroupQueries * kWorkingGroups;
   static constexpr int kKeys = 128;
@@ -163,10 +165,14 @@ __device__ inline void attend(const ForwardBlock<Shape>& block, const float* bia
   float sum[2] = {0, 0};
   float correction[2];
   clear<1, kWidth>(output);
+  MaskOf<Shape> mask(a);
   auto soften = [&](int tile) {
     ScoreBlock place{block.first_key(tile), query + work.shift, work.keys};
     float factor = finish_scores<false, true, 1, kKeyBlocks>(a, scores, place, bias);
     advance_softmax<kKeyBlocks>(scores[0], maximum, sum, correction, factor);
+    if constexpr (Shape::kDropout) {  // the sums are those of all weights: dropout follows the softmax
+      mask.drop_rows(scores[0], work.query_row + query, work.head, place.first_key);
+    }
   };
   if (block.tiles > 0) {
     block.k_ring.wait_full(0);
@@ -263,8 +269,9 @@ bool launch(const AttentionArguments& a, cudaStream_t stream, cudaError_t& statu
 }  // namespace
 
 bool hopper_forward(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
-  return launch_on_hopper(a, [&](auto number, auto head) {
-    return launch<decltype(number), HopperForwardShape<decltype(head)::value>>(a, stream, status);
+  return launch_on_hopper(a, [&](auto number, auto head, auto dropout) {
+    using Shape = HopperForwardShape<decltype(head)::value, decltype(dropout)::value>;
+    return launch<decltype(number), Shape>(a, stream, status);
   });
 }
 

@@ -16,6 +16,7 @@
 #include <array>
 
 #include "backend/cuda/attention/bias_gradient.cuh"
+#include "backend/cuda/attention/dropout.cuh"
 #include "backend/cuda/attention/gradient.cuh"
 #include "backend/cuda/attention/hopper_cluster.cuh"
 #include "backend/cuda/attention/hopper_gradient.cuh"
@@ -168,6 +169,10 @@ struct GradientGroup {
   uint32_t queries = 0;  // of the step; output gradients follow
   const float2* rows = nullptr;
   ScoreBlock place;  // of the step's first part
+  MaskOf<Shape> mask{a};
+  int mask_row = 0;              // the query at position 0, as a row of q
+  int mask_head = 0;             // of the step
+  uint32_t kept[Shape::kParts];  // as WeightMask::kept_of_columns gives it
   Sums<1, Shape::kHeadDim / 8> dk;
   Sums<1, Shape::kHeadDim / 8> dv;
   Sums<1, kQueryBlocks> weights[Shape::kParts];
@@ -193,7 +198,16 @@ struct GradientGroup {
     settle(weights[part]);
     float factor = finish_scores<true, Shape::kBias, 1, kQueryBlocks>(a, weights[part], place_of(part), bias);
     make_weights_of_columns(weights[part], rows + part * Shape::kPartQueries, factor);
-    pack_weights<T>(rounded_weights, weights[part]);
+    if constexpr (Shape::kDropout) {
+      ScoreBlock at = place_of(part);
+      kept[part] =
+          mask.template kept_of_columns<kQueryBlocks>(mask_row + at.query_position, mask_head, at.first_key);
+      Sums<1, kQueryBlocks> left;
+      mask.apply(weights[part][0], kept[part], left[0]);
+      pack_weights<T>(rounded_weights, left);
+    } else {
+      pack_weights<T>(rounded_weights, weights[part]);
+    }
     fence_products();
     start_weighted_rows<T>(dv, rounded_weights, queries + Shape::kQueryBytes + part * Shape::kPartBytes);
   }
@@ -201,6 +215,9 @@ struct GradientGroup {
   __device__ void make_dscores(int part) {
     wait_products<kPending>();
     settle(dweights);
+    if constexpr (Shape::kDropout) {
+      mask.apply(dweights[0], kept[part], dweights[0]);
+    }
     make_dscores_of_columns(dweights, weights[part], rows + part * Shape::kPartQueries);
     pack_weights<T>(dscores, dweights);
   }
@@ -229,6 +246,7 @@ __device__ inline void make_gradients(GradientBlock<Shape>& block, const float* 
   GradientGroup<T, Shape> mine{a, block.keys_of(group)};
   mine.place.first_key = block.work.first + row;
   mine.place.keys = block.work.keys;
+  mine.mask_row = block.work.query_row - block.work.shift;
   Sums<1, 8> dq;
   clear<1, Shape::kHeadDim / 8>(mine.dk);
   clear<1, Shape::kHeadDim / 8>(mine.dv);
@@ -253,6 +271,7 @@ __device__ inline void make_gradients(GradientBlock<Shape>& block, const float* 
   for (int step = 0; step < block.steps; ++step) {
     constexpr int kLast = Shape::kParts - 1;
     mine.queries = block.q_tile(step);
+    mine.mask_head = block.first_head + head;
     int odd = static_cast<int>((block.first_head + head) * a.p.queries + block.work.query_row) & 1;
     mine.rows = reinterpret_cast<const float2*>(block.shared + block.rows_at(step)) + odd;
     block.ring.wait_full(step);
@@ -465,14 +484,15 @@ bool hopper_backward(AttentionArguments a, cudaStream_t stream, cudaError_t& sta
   if (a.p.bias != nullptr && a.group > kLargestCluster) {
     return false;
   }
-  return launch_on_hopper(a, [&](auto number, auto head) {
+  return launch_on_hopper(a, [&](auto number, auto head, auto dropout) {
     using T = decltype(number);
-    constexpr int kHeadDim = decltype(head)::value;
-    int cluster = choose_cluster<HopperGradientShape<kHeadDim, false>>(a);
-    a.pairs_tiles = pairs_tiles<T, HopperGradientShape<kHeadDim, false>>(a, cluster);
+    using WithBias = HopperGradientShape<decltype(head)::value, true, decltype(dropout)::value>;
+    using WithoutBias = HopperGradientShape<decltype(head)::value, false, decltype(dropout)::value>;
+    int cluster = choose_cluster<WithoutBias>(a);
+    a.pairs_tiles = pairs_tiles<T, WithoutBias>(a, cluster);
     a.batch_sequences = std::max(1, kHopperProcessors / 4 / (a.p.kv_heads * cluster));
-    return a.p.bias != nullptr ? launch<T, HopperGradientShape<kHeadDim, true>>(a, cluster, stream, status)
-                               : launch<T, HopperGradientShape<kHeadDim, false>>(a, cluster, stream, status);
+    return a.p.bias != nullptr ? launch<T, WithBias>(a, cluster, stream, status)
+                               : launch<T, WithoutBias>(a, cluster, stream, status);
   });
 }
 

@@ -18,10 +18,11 @@ struct FinishedWork {
   int last_tile = 0;
 };
 
-template <int kHeadDimension, bool kHasBias>
+template <int kHeadDimension, bool kHasBias, bool kDrops>
 struct HopperGradientShape : RegisterSplit<24, 240> {
   static constexpr int kHeadDim = kHeadDimension;  // padded
   static constexpr bool kBias = kHasBias;
+  static constexpr bool kDropout = kDrops;
   static constexpr int kGroupKeys = 64;
   static constexpr int kKeys = kGroupKeys * kWorkingGroups;
   static constexpr int kQueries = kHeadDim <= 64 ? 128 : 64;

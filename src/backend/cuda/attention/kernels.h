@@ -28,7 +28,8 @@ cudaError_t tensor_core_backward_keys(const AttentionArguments& a, int64_t share
 // Likewise, both gradients at once; head sizes up to 128, without bias and dropout. False: not for this.
 bool one_pass_backward(AttentionArguments a, const Card& card, cudaStream_t stream, cudaError_t& status);
 
-// Hopper only, head sizes up to 128. False: not for this card or this head; nothing was launched.
+// Hopper only, head sizes up to 128, with dropout up to kMostDroppedColumns. False: not for this card or this
+// head; nothing was launched.
 bool hopper_forward(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status);
 bool hopper_backward(AttentionArguments a, cudaStream_t stream, cudaError_t& status);
 

@@ -1,6 +1,5 @@
 // Attention's launchers: checks and the choice of kernels.
 #include <algorithm>
-#include <cmath>
 
 #include "backend/cuda/attention/kernels.h"
 #include "backend/cuda/attention/launch.h"
@@ -34,8 +33,7 @@ AttentionArguments make_arguments(const AttentionParameters& p) {
     fill_buckets(a);
   }
   if (p.random != nullptr) {
-    // The 24 high bits as a fraction are at least p.
-    a.keep_limit = static_cast<uint32_t>(std::ceil(p.dropout * 0x1p24F)) << 8;
+    a.keep_limit = keep_limit(p.dropout);
     a.kept_scale = kept_scale(p.dropout);
   }
   AttentionWorkspace parts = attention_workspace(p);
@@ -91,11 +89,6 @@ bool fits_tensor_cores(const AttentionParameters& p, const Card& card) {
          is_aligned(p.dv, 4);
 }
 
-// Hopper's kernels have no dropout.
-bool may_use_hopper(const AttentionParameters& p) {
-  return !p.without_hopper && p.random == nullptr;
-}
-
 }  // namespace
 
 cudaError_t attention_forward(const AttentionParameters& p, cudaStream_t stream) {
@@ -108,7 +101,7 @@ cudaError_t attention_forward(const AttentionParameters& p, cudaStream_t stream)
   if (!fits_tensor_cores(p, card)) {
     return plain_forward(a, stream);
   }
-  if (may_use_hopper(p) && hopper_forward(a, stream, status)) {
+  if (!p.without_hopper && hopper_forward(a, stream, status)) {
     return status;
   }
   return tensor_core_forward(a, card.shared_limit_bytes, stream);
@@ -122,7 +115,7 @@ cudaError_t attention_backward(const AttentionParameters& p, cudaStream_t stream
   }
   AttentionArguments a = make_arguments(p);
   bool tensor_cores = fits_tensor_cores(p, card);
-  if (tensor_cores && may_use_hopper(p) && hopper_backward(a, stream, status)) {
+  if (tensor_cores && !p.without_hopper && hopper_backward(a, stream, status)) {
     return status;
   }
   if (tensor_cores && one_pass_backward(a, card, stream, status)) {

@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include "backend/cuda/attention/launch.h"
+#include "backend/dropout_mask.h"
 
 namespace snug::cuda {
 
@@ -46,7 +47,7 @@ struct AttentionArguments {
   int batch_sequences = 1;   // whose tiles are worked on together
   int tile_blocks = 1;       // that share a key tile and add up in dkv_sums, taking turns
 
-  uint32_t keep_limit = 0;  // a weight is kept if its random word is at least this
+  uint32_t keep_limit = 0;  // backend/dropout_mask.h
   float kept_scale = 1;
 };
 
@@ -128,8 +129,11 @@ struct Range {
 // Keys that any of the tile's `rows` queries sees.
 __device__ inline Range keys_of_queries(const AttentionArguments& a, const Work& work, int rows) {
   int last_query = min(work.first + rows, work.queries) - 1;
-  return {max(0, work.first + work.shift + a.lowest),
-          min(work.keys, last_query + work.shift + a.highest + 1)};
+  int first = max(0, work.first + work.shift + a.lowest);
+  if (a.p.random != nullptr) {
+    first -= first % kMaskGroup;  // dropout is decided for whole groups of keys
+  }
+  return {first, min(work.keys, last_query + work.shift + a.highest + 1)};
 }
 
 // Queries that see any of the tile's `rows` keys.
