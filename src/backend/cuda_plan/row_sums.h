@@ -23,8 +23,9 @@ inline int64_t bias_gradient_floats(int64_t rows, int64_t columns) {
 // Of the gradient of a norm's weight (norm.cu).
 inline constexpr int kWidestNorm = 16384;  // numbers of a row: a group of warps holds one in registers
 
+// Few rows a slice: a block takes them one after another, and even 1,024 are to give work to a whole card.
 inline int64_t norm_slices(int64_t tokens) {
-  constexpr int64_t kRows = 16;
+  constexpr int64_t kRows = 4;
   constexpr int64_t kMost = 256;
   return std::min((tokens + kRows - 1) / kRows, kMost);
 }
