@@ -29,7 +29,7 @@ PlannedData known_from(const Recipe& recipe, const RunData& data) {
                    .steps = steps.total_steps()};
   double tokens = 0;
   for (const Dataset* one : data.evaluated()) {
-    tokens += static_cast<double>(one->total_tokens());
+    tokens += static_cast<double>(one->count_tokens().with_sources());
   }
   if (tokens > 0) {
     length.evaluated_tokens = tokens;
