@@ -44,6 +44,12 @@ double TokenCounts::learned_share() const {
   return tokens > 0 ? static_cast<double>(learned) / static_cast<double>(tokens) : 1;
 }
 
+void TokenCounts::add(const TokenCounts& other) {
+  tokens += other.tokens;
+  source_tokens += other.source_tokens;
+  learned += other.learned;
+}
+
 void CutCounts::add(int64_t lost_tokens) {
   examples += lost_tokens > 0 ? 1 : 0;
   tokens += lost_tokens;

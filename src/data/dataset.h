@@ -39,6 +39,7 @@ struct TokenCounts {
 
   int64_t with_sources() const { return tokens + source_tokens; }
   double learned_share() const;  // 1 where there is nothing
+  void add(const TokenCounts& other);
 };
 
 // What the limit did; never silent.
