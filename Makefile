@@ -93,6 +93,7 @@ lint:  ## layout, layers, sizes, clang-tidy
 	@python3 bench/gpu/rivals.py --self-test
 	@python3 tools/check_sizes.py
 	@$(call configure,release,-DSNUG_TESTS=ON)
+	@$(call build,release) --target snug_commit >/dev/null
 	@python3 tools/tidy.py --jobs $(JOBS)
 
 fuzz:  ## each fuzz harness for FUZZ_SECONDS (default 10)

@@ -27,12 +27,13 @@ PlannedData known_from(const Recipe& recipe, const RunData& data) {
   RunLength length{.rows = examples_per_epoch(data.train),
                    .steps_per_epoch = steps.steps_per_epoch(),
                    .steps = steps.total_steps()};
-  double tokens = 0;
+  TokenCounts evaluated;
   for (const Dataset* one : data.evaluated()) {
-    tokens += static_cast<double>(one->total_tokens());
+    evaluated.add(one->count_tokens());
   }
-  if (tokens > 0) {
-    length.evaluated_tokens = tokens;
+  if (evaluated.with_sources() > 0) {
+    length.evaluated_tokens = static_cast<double>(evaluated.with_sources());
+    length.evaluated_learned = evaluated.learned_share();
   }
   return {DataLimits(recipe, data.train, data.read_in_evaluations()), length};
 }

@@ -40,6 +40,16 @@ int64_t count_predicted(std::span<const TokenWord> tokens) {
 
 }  // namespace
 
+double TokenCounts::learned_share() const {
+  return tokens > 0 ? static_cast<double>(learned) / static_cast<double>(tokens) : 1;
+}
+
+void TokenCounts::add(const TokenCounts& other) {
+  tokens += other.tokens;
+  source_tokens += other.source_tokens;
+  learned += other.learned;
+}
+
 void CutCounts::add(int64_t lost_tokens) {
   examples += lost_tokens > 0 ? 1 : 0;
   tokens += lost_tokens;
@@ -172,14 +182,6 @@ uint64_t Dataset::row_hash(int64_t index) const {
   return part_of(index).table->hash(examples_[static_cast<size_t>(index)].row);
 }
 
-int64_t Dataset::total_tokens() const {
-  int64_t total = 0;
-  for (int64_t i = 0; i < size(); ++i) {
-    total += length_tokens(i) + source_length_tokens(i);
-  }
-  return total;
-}
-
 int64_t Dataset::learned_tokens(int64_t index) const {
   const Part& part = part_of(index);
   uint32_t row = examples_[static_cast<size_t>(index)].row;
@@ -190,12 +192,14 @@ int64_t Dataset::learned_tokens(int64_t index) const {
   return has_sources_ ? count_learned(view.tokens) : count_predicted(view.tokens);
 }
 
-int64_t Dataset::total_learned() const {
-  int64_t total = 0;
+TokenCounts Dataset::count_tokens() const {
+  TokenCounts counts;
   for (int64_t i = 0; i < size(); ++i) {
-    total += learned_tokens(i);
+    counts.tokens += length_tokens(i);
+    counts.source_tokens += source_length_tokens(i);
+    counts.learned += learned_tokens(i);
   }
-  return total;
+  return counts;
 }
 
 Dataset Dataset::split_off(double rows, uint64_t seed) {

@@ -31,6 +31,17 @@ struct CutCounts {
   void add(int64_t lost_tokens);
 };
 
+// Of examples together.
+struct TokenCounts {
+  int64_t tokens = 0;         // behind an encoder, of the answers
+  int64_t source_tokens = 0;  // that an encoder reads
+  int64_t learned = 0;        // of `tokens`: each is a target
+
+  int64_t with_sources() const { return tokens + source_tokens; }
+  double learned_share() const;  // 1 where there is nothing
+  void add(const TokenCounts& other);
+};
+
 // What the limit did; never silent.
 struct TruncationCounts {
   int64_t cut_examples = 0;     // kept, but cut; of a pair: one of its texts or both
@@ -73,8 +84,7 @@ class Dataset {
   int64_t length_tokens(int64_t index) const;
   int64_t source_length_tokens(int64_t index) const;  // 0 without an encoder
 
-  int64_t total_tokens() const;  // sources included
-  int64_t total_learned() const;
+  TokenCounts count_tokens() const;
   // The same for all examples of the same row, and of rows with the same tokens.
   uint64_t row_hash(int64_t index) const;
   // Of all examples in their order, and of how often they come: equal for equal data, whatever its files are

@@ -181,8 +181,9 @@ std::string describe(const Dataset& dataset) {
     add_count(text, facts.bad_rows,
               "bad rows skipped, the first at " + (facts.bad.empty() ? "" : facts.bad.front()));
   }
+  TokenCounts tokens = dataset.count_tokens();
   text += fmt::format("; {} examples, {} tokens, {} of them learned", format_count(dataset.size()),
-                      format_count(dataset.total_tokens()), format_count(dataset.total_learned()));
+                      format_count(tokens.with_sources()), format_count(tokens.learned));
   const TruncationCounts& counts = dataset.truncation();
   const LengthLimits& limits = dataset.parts().front().limits;
   auto add_cut = [&](const CutCounts& cut, const char* what, int64_t max_tokens) {

@@ -29,10 +29,10 @@ std::string product_of(const TrainingSection& training) {
              : "";
 }
 
-double evaluation_seconds(const Plan& plan, double tokens, const DeviceRates& rates) {
+double evaluation_seconds(const Plan& plan, double tokens, double learned, const DeviceRates& rates) {
   BatchLimits batch = planned_batch(plan, kEvaluatePhase);
   double batches = tokens / static_cast<double>(batch.tokens + batch.source_tokens);
-  return batches * program_seconds(plan.phase(kEvaluatePhase).program, rates);
+  return batches * program_seconds(plan.phase(kEvaluatePhase).program, learned, rates);
 }
 
 }  // namespace
@@ -79,7 +79,8 @@ RunForecast forecast_run(const Plan& plan, const Recipe& recipe, const RunLength
   }
   run.step_seconds = step_seconds(plan, rates);
   if (run.evaluations > 0 && length.evaluated_tokens) {
-    run.evaluation_seconds = evaluation_seconds(plan, *length.evaluated_tokens, rates);
+    run.evaluation_seconds =
+        evaluation_seconds(plan, *length.evaluated_tokens, length.evaluated_learned, rates);
   }
   return run;
 }

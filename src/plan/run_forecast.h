@@ -17,6 +17,7 @@ struct RunLength {
   std::optional<int64_t> steps_per_epoch = std::nullopt;  // of the first, where epochs are packed
   std::optional<int64_t> steps = std::nullopt;            // of the run
   std::optional<double> evaluated_tokens = std::nullopt;  // of one evaluation, sources included
+  double evaluated_learned = 1;  // the share of them, without sources, that have a target
 };
 
 // Without the data: `rows` an epoch, each a sequence or, with packing, a pack of its own.

@@ -73,6 +73,12 @@ double planned_tokens(const Program& program, const char* name) {
   return id == kNoBuffer ? 0 : static_cast<double>(program.buffer(id).dims[0].max);
 }
 
+BatchSize full_batch(const Program& program, double learned) {
+  return {.tokens = planned_tokens(program, kIds),
+          .source_tokens = planned_tokens(program, kSourceIds),
+          .learned = learned};
+}
+
 }  // namespace
 
 SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates) {
@@ -82,10 +88,8 @@ SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates) {
   }
   const Program& train = plan.phase(kTrainPhase).program;
   auto times = static_cast<double>(plan.step.most);
-  BatchSize batch{.tokens = planned_tokens(train, kIds),
-                  .source_tokens = planned_tokens(train, kSourceIds),
-                  .sequences = plan.step.sequences / times,
-                  .learned = plan.step.learned};
+  BatchSize batch = full_batch(train, plan.step.learned);
+  batch.sequences = plan.step.sequences / times;
   estimate.tokens = times * (batch.tokens + batch.source_tokens);
   add_phase(estimate, train, sized(train, batch), times, rates);
   const Program& update = plan.phase(kUpdatePhase).program;
@@ -97,9 +101,9 @@ double op_seconds(const Program& program, const Op& op, const DeviceRates& rates
   return seconds_of(cost_of(program, op), rates);
 }
 
-double program_seconds(const Program& program, const DeviceRates& rates) {
+double program_seconds(const Program& program, double learned, const DeviceRates& rates) {
   SpeedEstimate estimate;
-  add_phase(estimate, program, program, 1, rates);
+  add_phase(estimate, program, sized(program, full_batch(program, learned)), 1, rates);
   return estimate.seconds;
 }
 

@@ -20,8 +20,8 @@ struct SpeedEstimate {
 SpeedEstimate estimate_speed(const Plan& plan, const DeviceRates& rates);
 
 double op_seconds(const Program& program, const Op& op, const DeviceRates& rates);
-// At the planned sizes.
-double program_seconds(const Program& program, const DeviceRates& rates);
+// Of a batch as large as planned, where such a share of the tokens has a target.
+double program_seconds(const Program& program, double learned, const DeviceRates& rates);
 
 // How many micro-batches a step is expected to have, and their program's buffers without its ops, which may
 // be smaller than planned.

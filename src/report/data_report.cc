@@ -167,11 +167,12 @@ Json dataset_json(const Dataset& dataset, OnBadRow on_bad_row) {
                      {"bad_rows", facts.bad_rows},
                      {"bad", facts.bad}});
   }
+  TokenCounts tokens = dataset.count_tokens();
   const TruncationCounts& counts = dataset.truncation();
   Json json = {{"files", files},
                {"examples", dataset.size()},
-               {"tokens", dataset.total_tokens()},
-               {"learned_tokens", dataset.total_learned()},
+               {"tokens", tokens.with_sources()},
+               {"learned_tokens", tokens.learned},
                {"cut_examples", counts.cut_examples},
                {"cut_tokens", counts.sources.tokens + counts.targets.tokens},
                {"split_rows", counts.split_rows},

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "support/run_ops.h"
+#include "support/step_program.h"
 
 namespace snug {
 namespace {
@@ -58,25 +59,9 @@ TEST(StepClock, BiasCorrectionsAreThoseOfTheFormula) {
   }
 }
 
-Program step_program(bool scales_loss) {
-  Builder builder("step");
-  BufferId rates = builder.input("rates", DType::f64, {fixed(2)});
-  BufferId norm = builder.input("norm", DType::f32, {fixed(1)});
-  BufferId share = builder.input("share", DType::f32, {fixed(1)});
-  BufferId clock = builder.persistent("clock", DType::i64, {fixed(4)}, Role::optimizer_states);
-  BufferId scalars = builder.temporary("scalars", DType::f32, {fixed(4)});
-  BufferId loss_sum = builder.persistent("loss_sum", DType::f64, {fixed(1)}, Role::batch);
-  BufferId history = builder.persistent("history", DType::f64, {fixed(2), fixed(3)}, Role::batch);
-  BufferId scale = builder.temporary("scale", DType::f32, {fixed(1)});
-  builder.append(OpKind::scale_loss, "scale", {share, clock}, {scale});
-  builder.append(OpKind::close_step, "close", {rates, norm}, {clock, scalars, loss_sum, history},
-                 StepAttributes{.beta1 = 0.5, .beta2 = 0.75, .scales_loss = scales_loss});
-  return builder.finish();
-}
-
 // Two rows: update u has the rate at u % 2.
 TEST(StepOps, SkippedStepsHalveTheScaleAndAdvanceNeitherUpdatesNorTheSchedule) {
-  OpRunner runner(step_program(true));
+  OpRunner runner(step_program(2, {.beta1 = 0.5, .beta2 = 0.75, .scales_loss = true}));
   runner.set_ints("clock", {0, 0, 0, 0});
   runner.set_doubles("rates", {0.25, 0.125});
   runner.set("share", {0.125F});

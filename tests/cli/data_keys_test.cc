@@ -79,6 +79,21 @@ TEST_F(DataKeys, APlanWithTheDataIsWhatTrainingTakes) {
   }
 }
 
+// By what is learned of the evaluation's rows, whatever the training's are.
+TEST_F(DataKeys, EvaluationsAreExpectedByTheirOwnTargets) {
+  auto seconds = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> all = arguments("plan", settings, 3);
+    all.insert(all.end(), {"--data", "--gpu", "5090"});
+    CommandResult result = run_snug(all);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return json_output(result)["run"]["evaluation_seconds"].get<double>();
+  };
+  double answers = seconds({});
+  EXPECT_LT(answers, seconds({"data.train_on=everything"}));
+  write_file_atomically(path("texts.jsonl"), "{\"text\": \"Day 99. Crew well.\"}\n");
+  EXPECT_EQ(answers, seconds({"data.train_file=" + path("texts.jsonl")}));
+}
+
 TEST_F(DataKeys, PackingTrains) {
   // About 50 tokens a row: 8 packs of 192 tokens hold some 30 of them.
   std::vector<std::string> settings = {"data.train_file=" + some_rows("few.jsonl", 48), "data.eval_file=null",

@@ -1,44 +1,26 @@
 // Both gradients of LoRA's up product, together and each by itself, against the CPU, at the sizes of few
 // tokens that Hopper has a kernel for and at some that it has not.
-#include "cuda/on_both.h"
+#include "cuda/lora_case.h"
 
 namespace snug {
 namespace {
 
-struct LoraGradientCase {
-  int64_t rows;
-  int64_t rank;
-  std::vector<int64_t> parts;  // columns of y that they own, 8 between them that nobody does
-  DType dtype;
-};
-
-class CudaLoraGradients : public testing::TestWithParam<LoraGradientCase> {
- protected:
-  void SetUp() override { SKIP_WITHOUT_CARD(); }
-};
+class CudaLoraGradients : public LoraOnCard {};
 
 // Made together, again, and apart: beyond the ranks whose gradients come of one reading of dy, ops that
 // recomputation takes apart have to have the same bits.
 TEST_P(CudaLoraGradients, AreTheSameTogetherAndApart) {
-  const LoraGradientCase& c = GetParam();
-  LoraAttributes attributes{1.5F, c.rank, {}};
-  int64_t b_rows = 0;
-  int64_t columns = 8;
-  for (int64_t part : c.parts) {
-    attributes.parts.push_back({columns, b_rows, part});
-    b_rows += part;
-    columns += part + 8;
-  }
-  int64_t stacked = std::ssize(c.parts) * c.rank;
-  Dims down_dims = {tokens(c.rows + 1), fixed(stacked)};
+  const LoraCase& c = GetParam();
+  LoraAttributes attributes = c.attributes();
+  Dims down_dims = {tokens(c.rows + 1), fixed(c.stacked())};
   for (bool accumulates : {false, true}) {
     Builder builder("lora");
     BufferId down = builder.input("down", c.dtype, down_dims);
-    BufferId b = builder.weight("b", c.dtype, {fixed(b_rows), fixed(c.rank)}, {});
-    BufferId dy = builder.input("dy", c.dtype, {tokens(c.rows + 1), fixed(columns)});
+    BufferId b = builder.weight("b", c.dtype, {fixed(c.b_rows()), fixed(c.rank)}, {});
+    BufferId dy = builder.input("dy", c.dtype, {tokens(c.rows + 1), fixed(c.columns())});
     auto ddown = [&](const char* name) { return builder.input(name, c.dtype, down_dims); };
     auto db = [&](const char* name) {
-      return builder.persistent(name, DType::f32, {fixed(b_rows), fixed(c.rank)}, Role::gradients);
+      return builder.persistent(name, DType::f32, {fixed(c.b_rows()), fixed(c.rank)}, Role::gradients);
     };
     auto append = [&](const char* name, std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
       builder.append(OpKind::lora_up_backward, name, std::move(inputs), std::move(outputs), attributes)
@@ -73,22 +55,18 @@ TEST_P(CudaLoraGradients, AreTheSameTogetherAndApart) {
 
 // From one token to more than the kernel takes; parts that end within a tile, and many more tiles than
 // blocks; ranks of one and of several slices.
-INSTANTIATE_TEST_SUITE_P(Sizes, CudaLoraGradients,
-                         testing::Values(LoraGradientCase{512, 128, {3584, 512, 512}, DType::bf16},
-                                         LoraGradientCase{500, 128, {3584}, DType::bf16},
-                                         LoraGradientCase{500, 128, {9000, 9000}, DType::bf16},
-                                         LoraGradientCase{1, 128, {72, 8, 520}, DType::bf16},
-                                         LoraGradientCase{129, 64, {1000, 8, 8, 40}, DType::f16},
-                                         LoraGradientCase{511, 256, {2128, 72}, DType::bf16},
-                                         LoraGradientCase{384, 256, {640, 136, 136, 200}, DType::f16},
-                                         LoraGradientCase{257, 192, {712, 3000}, DType::f16},
-                                         LoraGradientCase{300, 72, {136, 4104}, DType::bf16},
-                                         LoraGradientCase{200, 40, {2048}, DType::f16},
-                                         LoraGradientCase{480, 32, {1032, 264}, DType::bf16},
-                                         LoraGradientCase{480, 16, {1032, 264}, DType::f16},
-                                         LoraGradientCase{513, 128, {1032, 264}, DType::bf16},
-                                         LoraGradientCase{130, 72, {8200}, DType::bf16},
-                                         LoraGradientCase{60, 96, {520}, DType::f16}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, CudaLoraGradients,
+    testing::Values(LoraCase{512, 128, {3584, 512, 512}, DType::bf16},
+                    LoraCase{500, 128, {3584}, DType::bf16}, LoraCase{500, 128, {9000, 9000}, DType::bf16},
+                    LoraCase{1, 128, {72, 8, 520}, DType::bf16},
+                    LoraCase{129, 64, {1000, 8, 8, 40}, DType::f16},
+                    LoraCase{511, 256, {2128, 72}, DType::bf16},
+                    LoraCase{384, 256, {640, 136, 136, 200}, DType::f16},
+                    LoraCase{257, 192, {712, 3000}, DType::f16}, LoraCase{300, 72, {136, 4104}, DType::bf16},
+                    LoraCase{200, 40, {2048}, DType::f16}, LoraCase{480, 32, {1032, 264}, DType::bf16},
+                    LoraCase{480, 16, {1032, 264}, DType::f16}, LoraCase{513, 128, {1032, 264}, DType::bf16},
+                    LoraCase{130, 72, {8200}, DType::bf16}, LoraCase{60, 96, {520}, DType::f16}));
 
 }  // namespace
 }  // namespace snug

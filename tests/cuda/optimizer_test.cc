@@ -8,6 +8,7 @@
 #include "support/bf16_update.h"
 #include "support/rounded_gradients.h"
 #include "support/split_values.h"
+#include "support/step_program.h"
 #include "support/update_8bit.h"
 
 namespace snug {
@@ -312,19 +313,7 @@ TEST(CudaUpdate, AdafactorWithRests) {
 
 TEST(CudaUpdate, TheClockIsTheCpus) {
   SKIP_WITHOUT_CARD();
-  Builder builder("step");
-  BufferId rates = builder.input("rates", DType::f64, {fixed(8)});
-  BufferId norm = builder.input("norm", DType::f32, {fixed(1)});
-  BufferId share = builder.input("share", DType::f32, {fixed(1)});
-  BufferId clock = builder.persistent("clock", DType::i64, {fixed(4)}, Role::optimizer_states);
-  BufferId scalars = builder.temporary("scalars", DType::f32, {fixed(4)});
-  BufferId loss_sum = builder.persistent("loss_sum", DType::f64, {fixed(1)}, Role::batch);
-  BufferId history = builder.persistent("history", DType::f64, {fixed(8), fixed(3)}, Role::batch);
-  BufferId scale = builder.temporary("scale", DType::f32, {fixed(1)});
-  builder.append(OpKind::scale_loss, "scale", {share, clock}, {scale});
-  builder.append(OpKind::close_step, "close", {rates, norm}, {clock, scalars, loss_sum, history},
-                 StepAttributes{.scales_loss = true});
-  Program program = builder.finish();
+  Program program = step_program(8, {.scales_loss = true});
   Pair pair(program);
   pair.set_ints("clock", {0, 0, 0, 0});
   pair.set_doubles("rates", {1e-3, 9e-4, 8e-4, 7e-4, 6e-4, 5e-4, 4e-4, 3e-4});

@@ -1,7 +1,7 @@
 // Products, LoRA, the loss head and the optimizer, against the CPU, per dtype and at odd sizes.
 #include <array>
 
-#include "cuda/on_both.h"
+#include "cuda/lora_case.h"
 #include "support/split_values.h"
 
 namespace snug {
@@ -98,48 +98,32 @@ TEST_P(CudaProducts, LoraPartsOwnTheirColumns) {
   }
 }
 
-struct LoraCase {
-  int64_t rows;
-  int64_t rank;
-  std::vector<int64_t> parts;  // columns of y that they own, 8 between them that nobody does
-  DType dtype;
-};
-
-class CudaLora : public testing::TestWithParam<LoraCase> {
- protected:
-  void SetUp() override { SKIP_WITHOUT_CARD(); }
-};
+class CudaLora : public LoraOnCard {};
 
 // Sizes whose rows are aligned: on Hopper kernels of their own take them. All six products of an adapter,
 // once written and once added.
 TEST_P(CudaLora, EveryProductOfAnAdapter) {
   const LoraCase& c = GetParam();
   constexpr int64_t kIn = 1544;
-  LoraAttributes attributes{1.5F, c.rank, {}};
-  int64_t b_rows = 0;
-  int64_t columns = 8;
-  for (int64_t part : c.parts) {
-    attributes.parts.push_back({columns, b_rows, part});
-    b_rows += part;
-    columns += part + 8;
-  }
-  int64_t stacked = std::ssize(c.parts) * c.rank;
+  LoraAttributes attributes = c.attributes();
+  Dim stacked = fixed(c.stacked());
+  Dim b_rows = fixed(c.b_rows());
   Dims x_dims = {tokens(c.rows + 1), fixed(kIn)};
-  Dims down_dims = {tokens(c.rows + 1), fixed(stacked)};
-  Dims y_dims = {tokens(c.rows + 1), fixed(columns)};
+  Dims down_dims = {tokens(c.rows + 1), stacked};
+  Dims y_dims = {tokens(c.rows + 1), fixed(c.columns())};
   for (uint32_t accumulates : {0U, 1U}) {
     Builder builder("lora");
     BufferId x = builder.input("x", c.dtype, x_dims);
-    BufferId a = builder.weight("a", c.dtype, {fixed(stacked), fixed(kIn)}, {});
-    BufferId b = builder.weight("b", c.dtype, {fixed(b_rows), fixed(c.rank)}, {});
+    BufferId a = builder.weight("a", c.dtype, {stacked, fixed(kIn)}, {});
+    BufferId b = builder.weight("b", c.dtype, {b_rows, fixed(c.rank)}, {});
     BufferId given = builder.input("given", c.dtype, down_dims);
     BufferId down = builder.input("down", c.dtype, down_dims);
     BufferId y = builder.input("y", c.dtype, y_dims);
     BufferId dy = builder.input("dy", c.dtype, y_dims);
     BufferId ddown = builder.input("ddown", c.dtype, down_dims);
     BufferId dx = builder.input("dx", c.dtype, x_dims);
-    BufferId da = builder.persistent("da", DType::f32, {fixed(stacked), fixed(kIn)}, Role::gradients);
-    BufferId db = builder.persistent("db", DType::f32, {fixed(b_rows), fixed(c.rank)}, Role::gradients);
+    BufferId da = builder.persistent("da", DType::f32, {stacked, fixed(kIn)}, Role::gradients);
+    BufferId db = builder.persistent("db", DType::f32, {b_rows, fixed(c.rank)}, Role::gradients);
     LinearAttributes linear{0.5F};
     builder.append(OpKind::linear, "down", {x, a}, {down}, linear).accumulates = accumulates;
     builder.append(OpKind::lora_up, "up", {given, b}, {y}, attributes).accumulates = accumulates;

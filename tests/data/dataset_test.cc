@@ -57,8 +57,8 @@ TEST_F(DatasetTest, TextRowsLearnEverythingAfterTheFirstToken) {
   EXPECT_EQ(targets(dataset, 0), (Ids{7, 21, kNo}));
   EXPECT_EQ(ids(dataset, 1), (Ids{2, 21}));
   EXPECT_EQ(targets(dataset, 1), (Ids{21, kNo}));
-  EXPECT_EQ(dataset.total_tokens(), 5);
-  EXPECT_EQ(dataset.total_learned(), 3);
+  EXPECT_EQ(dataset.count_tokens().tokens, 5);
+  EXPECT_EQ(dataset.count_tokens().learned, 3);
   EXPECT_EQ(describe(dataset),
             "d.jsonl: text rows: the first 2 rows have \"text\"; 2 examples, 5 tokens, 3 of them learned");
 }
@@ -82,7 +82,7 @@ TEST_F(DatasetTest, LongPromptsCarryNoTargets) {
   Dataset dataset = load("d.jsonl", "{\"prompt\": \"abc ab c\", \"completion\": \"d\"}\n");
   EXPECT_EQ(ids(dataset, 0), (Ids{6, 7, 3, 2, 8, 21}));
   EXPECT_EQ(targets(dataset, 0), (Ids{kNo, kNo, kNo, 8, 21, kNo}));
-  EXPECT_EQ(dataset.total_learned(), 2);
+  EXPECT_EQ(dataset.count_tokens().learned, 2);
 }
 
 TEST_F(DatasetTest, BosIsPutBeforeWhereTheTokenizerAddsIt) {
@@ -102,7 +102,8 @@ TEST_F(DatasetTest, PlainTextIsParagraphs) {
   EXPECT_EQ(ids(dataset, 1), (Ids{2, 7, 21}));
   EXPECT_SAYS(describe(dataset), "plain text");
   EXPECT_EQ(load("d.txt", "{\"text\": 1}").size(), 1) << "the name says that it is plain text";
-  EXPECT_EQ(load("d.data", "{\"text\": \"abc\"}").total_tokens(), 2) << "the first line says that it is JSON";
+  EXPECT_EQ(load("d.data", "{\"text\": \"abc\"}").count_tokens().tokens, 2)
+      << "the first line says that it is JSON";
 }
 
 TEST_F(DatasetTest, CutsOnTheRightAndCounts) {

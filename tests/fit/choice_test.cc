@@ -7,22 +7,11 @@
 #include <array>
 #include <limits>
 
-#include "backend/cpu/cpu_backend.h"
-#include "plan/speed.h"
-#include "plan/training.h"
+#include "support/rated_backend.h"
 #include "support/small_llama.h"
 
 namespace snug {
 namespace {
-
-// A card's kind of rates, on which recomputation costs what it does on cards.
-constexpr DeviceRates kRates = {
-    .product_flops = 100e9, .ceiling_flops = 100e9, .bytes_per_second = 1e9, .seconds_per_op = 1e-6};
-
-class RatedBackend : public CpuBackend {
- public:
-  DeviceRates rates(DType /*dtype*/) const override { return kRates; }
-};
 
 class Choice : public testing::Test {
  protected:
@@ -35,20 +24,12 @@ class Choice : public testing::Test {
     recipe_.lora = LoraSection{};
   }
 
-  struct Known {
-    int64_t peak_bytes = 0;
-    double seconds = 0;
-  };
-
-  Known known(const Recipe& recipe) const {
-    Plan plan = plan_training(recipe, spec_, backend_);
-    return {plan.peak_bytes(), step_seconds(plan, kRates)};
-  }
+  PlanCost cost_of(const Recipe& recipe) const { return plan_cost(recipe, spec_, backend_); }
 
   // Every number of layers that recompute everything, and of layers behind them that recompute what is cheap,
   // at every size of micro-batch.
-  std::vector<Known> all_choices() const {
-    std::vector<Known> all;
+  std::vector<PlanCost> all_choices() const {
+    std::vector<PlanCost> all;
     for (int64_t tokens : {128, 64, 32}) {
       for (int64_t full = 0; full <= kLayers; ++full) {
         for (int64_t selective = 0; selective <= kLayers - full; ++selective) {
@@ -57,19 +38,11 @@ class Choice : public testing::Test {
           recipe.memory.recompute.assign(kLayers, Recompute::none);
           std::fill_n(recipe.memory.recompute.begin(), full, Recompute::full);
           std::fill_n(recipe.memory.recompute.begin() + full, selective, Recompute::selective);
-          all.push_back(known(recipe));
+          all.push_back(cost_of(recipe));
         }
       }
     }
     return all;
-  }
-
-  static double fastest(const std::vector<Known>& all, int64_t limit_bytes) {
-    double best = std::numeric_limits<double>::infinity();
-    for (const Known& one : all) {
-      best = one.peak_bytes <= limit_bytes ? std::min(best, one.seconds) : best;
-    }
-    return best;
   }
 
   RatedBackend backend_;
@@ -78,10 +51,9 @@ class Choice : public testing::Test {
 };
 
 TEST_F(Choice, IsTheFastestOfAllThatFit) {
-  std::vector<Known> all = all_choices();
-  auto by_bytes = [](const Known& a, const Known& b) { return a.peak_bytes < b.peak_bytes; };
-  int64_t least = std::min_element(all.begin(), all.end(), by_bytes)->peak_bytes;
-  int64_t most = std::max_element(all.begin(), all.end(), by_bytes)->peak_bytes;
+  std::vector<PlanCost> all = all_choices();
+  int64_t least = least_bytes(all);
+  int64_t most = most_bytes(all);
   double before = std::numeric_limits<double>::infinity();
   constexpr int kBudgets = 12;
   for (int i = 0; i <= kBudgets; ++i) {
@@ -91,7 +63,7 @@ TEST_F(Choice, IsTheFastestOfAllThatFit) {
     EXPECT_TRUE(fitted.is_chosen);
     EXPECT_TRUE(fitted.fits);
     EXPECT_EQ(fitted.peak_bytes, fitted.plan.peak_bytes());
-    Known chosen = known(fitted.recipe);
+    PlanCost chosen = cost_of(fitted.recipe);
     EXPECT_EQ(chosen.peak_bytes, fitted.plan.peak_bytes()) << "the recipe holds the choice";
     EXPECT_LE(chosen.seconds, fastest(all, *recipe_.memory.limit_bytes) * (1 + 1e-9)) << i;
     EXPECT_LE(chosen.seconds, before) << "more memory is never slower";
@@ -114,17 +86,16 @@ TEST_F(Choice, IsTheFastestOfAllThatLayersCanKeep) {
   }
   spec_ = small_llama(2);
   recipe_.memory.micro_batch_tokens = 128;
-  std::vector<Known> all;
+  std::vector<PlanCost> all;
   for (Recompute first : policies) {
     for (Recompute second : policies) {
       Recipe recipe = recipe_;
       recipe.memory.recompute = {first, second};
-      all.push_back(known(recipe));
+      all.push_back(cost_of(recipe));
     }
   }
-  auto by_bytes = [](const Known& a, const Known& b) { return a.peak_bytes < b.peak_bytes; };
-  int64_t least = std::min_element(all.begin(), all.end(), by_bytes)->peak_bytes;
-  int64_t most = std::max_element(all.begin(), all.end(), by_bytes)->peak_bytes;
+  int64_t least = least_bytes(all);
+  int64_t most = most_bytes(all);
   constexpr int kBudgets = 12;
   for (int i = 0; i <= kBudgets; ++i) {
     recipe_.memory.limit_bytes = least + (most - least) * i / kBudgets;
@@ -181,12 +152,8 @@ TEST_F(Choice, NeverPlansMoreThanPerDeviceBounds) {
 
 // Where nothing fits, it is what takes least: of all choices, and of what is told as the least.
 TEST_F(Choice, IsTheSmallestWhereNothingFits) {
-  std::vector<Known> all = all_choices();
-  int64_t least = std::min_element(all.begin(), all.end(), [](const Known& a, const Known& b) {
-                    return a.peak_bytes < b.peak_bytes;
-                  })->peak_bytes;
   int64_t told = least_peak_bytes(recipe_, spec_, backend_);
-  EXPECT_LE(told, least);
+  EXPECT_LE(told, least_bytes(all_choices()));
   for (int64_t limit : {int64_t{1}, told / 2, told - 1}) {
     recipe_.memory.limit_bytes = limit;
     FittedRecipe fitted = choose_plan(recipe_, spec_, backend_);

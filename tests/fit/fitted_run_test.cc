@@ -4,27 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
-#include "backend/cpu/cpu_backend.h"
-#include "plan/speed.h"
-#include "plan/training.h"
 #include "recipe/effective_batch.h"
 #include "recipe/parse.h"
+#include "support/rated_backend.h"
 #include "support/small_llama.h"
 
 namespace snug {
 namespace {
-
-// A card's kind of rates, on which recomputation costs what it does on cards.
-constexpr DeviceRates kRates = {
-    .product_flops = 100e9, .ceiling_flops = 100e9, .bytes_per_second = 1e9, .seconds_per_op = 1e-6};
-
-class RatedBackend : public CpuBackend {
- public:
-  DeviceRates rates(DType /*dtype*/) const override { return kRates; }
-};
 
 constexpr std::string_view kRecipe =
     "model: {path: small_llama, dtype: fp32}\n"
@@ -55,19 +43,12 @@ class FitRun : public testing::Test {
     return fit_run(request, spec_, backend_);
   }
 
-  struct Known {
-    int64_t peak_bytes = 0;
-    double seconds = 0;
-  };
-  Known known(const Recipe& recipe) const {
-    Plan plan = plan_training(recipe, spec_, backend_);
-    return {plan.peak_bytes(), step_seconds(plan, kRates)};
-  }
+  PlanCost cost_of(const Recipe& recipe) const { return plan_cost(recipe, spec_, backend_); }
 
   // Every micro-batch of whole sequences that is a half of the one before, every number of layers that
   // recompute everything and that recompute what is cheap behind them, both sizes of the loss's chunks.
-  std::vector<Known> all_choices(const Recipe& recipe) const {
-    std::vector<Known> all;
+  std::vector<PlanCost> all_choices(const Recipe& recipe) const {
+    std::vector<PlanCost> all;
     for (int64_t tokens = 4 * recipe.data.max_length; tokens >= recipe.data.max_length; tokens /= 2) {
       for (int64_t full = 0; full <= kLayers; ++full) {
         for (int64_t selective = 0; selective <= kLayers - full; ++selective) {
@@ -78,24 +59,12 @@ class FitRun : public testing::Test {
             one.memory.recompute.assign(kLayers, Recompute::none);
             std::fill_n(one.memory.recompute.begin(), full, Recompute::full);
             std::fill_n(one.memory.recompute.begin() + full, selective, Recompute::selective);
-            all.push_back(known(one));
+            all.push_back(cost_of(one));
           }
         }
       }
     }
     return all;
-  }
-  static int64_t least(const std::vector<Known>& all) {
-    return std::min_element(all.begin(), all.end(),
-                            [](const Known& a, const Known& b) { return a.peak_bytes < b.peak_bytes; })
-        ->peak_bytes;
-  }
-  static double fastest(const std::vector<Known>& all, int64_t limit_bytes) {
-    double best = std::numeric_limits<double>::infinity();
-    for (const Known& one : all) {
-      best = one.peak_bytes <= limit_bytes ? std::min(best, one.seconds) : best;
-    }
-    return best;
   }
 
   RatedBackend backend_;
@@ -106,9 +75,9 @@ class FitRun : public testing::Test {
 // changes save and cost adds up.
 TEST_F(FitRun, IsTheFastestOfTheSameExperiment) {
   Recipe asked = read(kRecipe, {}).front();
-  std::vector<Known> all = all_choices(asked);
-  int64_t low = least(all);
-  int64_t high = known(asked).peak_bytes;
+  std::vector<PlanCost> all = all_choices(asked);
+  int64_t low = least_bytes(all);
+  int64_t high = cost_of(asked).peak_bytes;
   const std::vector<std::string> kByHand = {"memory.recompute=none", "memory.micro_batch_tokens=128"};
   for (const std::vector<std::string>& settings : {std::vector<std::string>(), kByHand}) {
     for (int i = 0; i <= 6; ++i) {
@@ -116,7 +85,7 @@ TEST_F(FitRun, IsTheFastestOfTheSameExperiment) {
       FittedRun run = fit(limit, settings);
       ASSERT_TRUE(run.fits()) << i;
       const FittedStage& stage = run.stages.front();
-      Known found = known(stage.after);
+      PlanCost found = cost_of(stage.after);
       EXPECT_EQ(found.peak_bytes, stage.plan.peak_bytes()) << "the recipe holds what was chosen";
       EXPECT_LE(found.peak_bytes, limit);
       EXPECT_LE(found.seconds, fastest(all, limit) * (1 + 1e-9)) << i << ", " << settings.size();
@@ -142,10 +111,10 @@ TEST_F(FitRun, IsTheFastestOfTheSameExperiment) {
 // Without leave nothing of the kind is changed; with it, as little as suffices.
 TEST_F(FitRun, TakesTheSmallestOptInThatIsAllowed) {
   Recipe asked = read(kRecipe, {}).front();
-  int64_t free_bytes = least(all_choices(asked));
+  int64_t free_bytes = least_bytes(all_choices(asked));
   Recipe narrow = asked;
   narrow.training.optimizer_states = OptimizerStates::bf16;
-  int64_t narrow_bytes = least(all_choices(narrow));
+  int64_t narrow_bytes = least_bytes(all_choices(narrow));
   ASSERT_LT(narrow_bytes, free_bytes);
   FittedRun refused = fit(narrow_bytes);
   EXPECT_FALSE(refused.fits());
@@ -165,8 +134,7 @@ TEST_F(FitRun, ChangesTheExperimentAsLittleAsSuffices) {
     std::vector<std::string> settings = longer;
     settings.push_back(setting);
     Recipe recipe = read(kRecipe, settings).front();
-    std::vector<Known> all = all_choices(recipe);
-    return least(all);
+    return least_bytes(all_choices(recipe));
   };
   int64_t limit = least_at("data.max_length=320");
   FittedRun refused = fit(limit, longer);
@@ -189,8 +157,8 @@ TEST_F(FitRun, StagesAreFittedAtOnce) {
       "  - {name: small, data: {train_file: a.jsonl}}\n"
       "  - {name: large, start: stack, data: {train_file: b.jsonl, max_length: 64}}\n";
   std::vector<Recipe> stages = read(kStages, {});
-  int64_t small = known(stages[0]).peak_bytes;
-  int64_t large = known(stages[1]).peak_bytes;
+  int64_t small = cost_of(stages[0]).peak_bytes;
+  int64_t large = cost_of(stages[1]).peak_bytes;
   ASSERT_LT(small, large);
   FittedRun run = fit(large - 1, {}, {}, kStages);
   ASSERT_TRUE(run.fits());
@@ -200,7 +168,7 @@ TEST_F(FitRun, StagesAreFittedAtOnce) {
   Recipe coded = stages[1];
   coded.model.quantization = Quantization::nf4_double;
   coded.memory.recompute = {Recompute::full};
-  int64_t coded_bytes = std::max(known(coded).peak_bytes, least(all_choices(coded)));
+  int64_t coded_bytes = std::max(cost_of(coded).peak_bytes, least_bytes(all_choices(coded)));
   FittedRun four_bits = fit(coded_bytes, {}, {"model.quantization"}, kStages);
   ASSERT_TRUE(four_bits.fits());
   for (const FittedStage& stage : four_bits.stages) {

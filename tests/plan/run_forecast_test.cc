@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backend/null/null_backend.h"
 #include "compile/phases.h"
 #include "plan/speed.h"
@@ -56,8 +58,25 @@ TEST(RunForecast, HoursAreStepsAndEvaluations) {
   length.evaluated_tokens = 3.0 * static_cast<double>(batch.tokens);
   run = forecast_run(plan, recipe, length, kRates);
   EXPECT_TRUE(run.counts_evaluations());
-  double evaluation = 3 * program_seconds(plan.phase(kEvaluatePhase).program, kRates);
+  double evaluation = 3 * program_seconds(plan.phase(kEvaluatePhase).program, 1, kRates);
   EXPECT_NEAR(*run.hours(), (234'375 * step + 235 * evaluation) / 3600, 1e-9 * *run.hours());
+}
+
+// With nothing but arithmetic to take time, half of the targets take half of the loss head away.
+TEST(RunForecast, EvaluationsCountTheHeadByWhatIsLearned) {
+  Recipe recipe = evaluated_recipe();
+  Plan plan = plan_of(recipe);
+  DeviceRates rates{.product_flops = 1e12, .ceiling_flops = 1e12, .bytes_per_second = 1e30};
+  RunLength length = length_without_data(recipe.training, 1280);
+  length.evaluated_tokens = 3.0 * static_cast<double>(planned_batch(plan, kEvaluatePhase).tokens);
+  double all = *forecast_run(plan, recipe, length, rates).evaluation_seconds;
+  length.evaluated_learned = 0.5;
+  RunForecast half = forecast_run(plan, recipe, length, rates);
+  const Program& evaluate = plan.phase(kEvaluatePhase).program;
+  auto head = std::find_if(evaluate.ops.begin(), evaluate.ops.end(),
+                           [](const Op& op) { return op.kind == OpKind::loss_head; });
+  EXPECT_NEAR(all - *half.evaluation_seconds, 3 * 0.5 * op_seconds(evaluate, *head, rates), 1e-9 * all);
+  EXPECT_DOUBLE_EQ(*half.step_seconds, step_seconds(plan, rates)) << "training has a share of its own";
 }
 
 TEST(RunForecast, EvaluatesOnceAtTheEndAndAStageAlsoBefore) {

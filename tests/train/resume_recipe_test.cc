@@ -1,27 +1,13 @@
 // A run that goes on by the choices of its checkpoint, whatever rates a card has by then.
 #include <gtest/gtest.h>
 
-#include "backend/cpu/cpu_backend.h"
 #include "fit/choice.h"
+#include "support/rated_backend.h"
 #include "support/small_llama.h"
 #include "train/checkpoint.h"
 
 namespace snug {
 namespace {
-
-class RatedBackend : public CpuBackend {
- public:
-  explicit RatedBackend(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
-  DeviceRates rates(DType /*dtype*/) const override {
-    return {.product_flops = 100e9,
-            .ceiling_flops = 100e9,
-            .bytes_per_second = bytes_per_second_,
-            .seconds_per_op = 1e-6};
-  }
-
- private:
-  double bytes_per_second_;
-};
 
 TEST(ResumeRecipe, HasTheChoicesOfTheCheckpoint) {
   ModelSpec spec = small_llama(4);

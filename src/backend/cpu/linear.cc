@@ -76,6 +76,23 @@ void add_column_sums(const Tensor& dy, float* dbias) {
   });
 }
 
+// c = or += scale * a W, or W^T and a bias, as `product` says: a is the op's first input, W its second.
+// Beside a weight of fp8, a is rounded to 8 bits of this kind.
+void multiply_with_weight(const KernelCall& call, Gemm product, Float8 kind, Scratch& scratch) {
+  CodeLayout layout;
+  product.a = matrix(call.inputs[0]);
+  product.b = weight_matrix(call.inputs[1], layout);
+  product.c = matrix(call.outputs[0]);
+  RowRounding rounding;
+  if (is_fp8(product.b.format())) {
+    rounding = rounding_of(call.inputs[0], call.inputs[1], layout, kind, scratch);
+    product.a.rounding = &rounding;
+  }
+  product.alpha = attributes_of<LinearAttributes>(call.op).scale;
+  product.accumulate = call.op.accumulates_output(0);
+  gemm(product, scratch.rest());
+}
+
 }  // namespace
 
 // y [T,out] = or += scale * x [T,in] W^T [in,out] + bias [out].
@@ -86,25 +103,14 @@ void linear(const KernelCall& call) {
   }
   Scratch scratch(call.workspace);
   Gemm product;
-  CodeLayout layout;
-  product.a = matrix(call.inputs[0]);
-  product.b = weight_matrix(call.inputs[1], layout);
-  product.c = matrix(call.outputs[0]);
-  RowRounding rounding;
-  if (is_fp8(product.b.format())) {
-    rounding = rounding_of(call.inputs[0], call.inputs[1], layout, Float8::e4m3, scratch);
-    product.a.rounding = &rounding;
-  }
   product.transpose_b = true;
-  product.alpha = attributes_of<LinearAttributes>(call.op).scale;
-  product.accumulate = call.op.accumulates_output(0);
   if (call.inputs.size() > 2 && call.inputs[2].data != nullptr) {
     const Tensor& bias = call.inputs[2];
     float* floats = scratch.take<float>(bias.elements());
     load_block({bias.data, bias.dtype, 1, bias.elements(), bias.elements()}, floats, bias.elements());
     product.bias = floats;
   }
-  gemm(product, scratch.rest());
+  multiply_with_weight(call, product, Float8::e4m3, scratch);
 }
 
 int64_t linear_workspace(const Program& program, const Op& op, int threads) {
@@ -124,19 +130,7 @@ void linear_backward_input(const KernelCall& call) {
     return;
   }
   Scratch scratch(call.workspace);
-  Gemm product;
-  CodeLayout layout;
-  product.a = matrix(call.inputs[0]);
-  product.b = weight_matrix(call.inputs[1], layout);
-  RowRounding rounding;
-  if (is_fp8(product.b.format())) {
-    rounding = rounding_of(call.inputs[0], call.inputs[1], layout, Float8::e5m2, scratch);
-    product.a.rounding = &rounding;
-  }
-  product.c = matrix(call.outputs[0]);
-  product.alpha = attributes_of<LinearAttributes>(call.op).scale;
-  product.accumulate = call.op.accumulates_output(0);
-  gemm(product, scratch.rest());
+  multiply_with_weight(call, {}, Float8::e5m2, scratch);
 }
 
 int64_t linear_backward_input_workspace(const Program& program, const Op& op, int threads) {

@@ -26,26 +26,8 @@ __device__ inline float scale_of(float row, float column) {
   return scale < kLeast ? kLeast : scale;
 }
 
-// c [T,n] /= scales.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) divide_kernel(T* c, int64_t n, int64_t stride, RowScales scales) {
-  int64_t column = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kTogether;
-  if (column >= n) {
-    return;
-  }
-  float row_scale = scales.rows[blockIdx.y];
-  T* at = c + blockIdx.y * stride + column;
-  Vector<T, kTogether> values = load<kTogether>(at);
-  Vector<float, kTogether> columns = load<kTogether>(scales.columns + column);
-#pragma unroll
-  for (int i = 0; i < kTogether; ++i) {
-    values.at[i] = round_to<T>(to_float(values.at[i]) * (1.0F / scale_of(row_scale, columns.at[i])));
-  }
-  store<kTogether>(at, values);
-}
-
-// c [T,n] = c * scales + bias [n], which may be null.
-template <typename T>
+// c [T,n] = c * scales + bias [n], which may be null; or c /= scales, which takes no bias.
+template <typename T, bool kDivides>
 __global__ void __launch_bounds__(kThreads)
     scale_kernel(T* c, int64_t n, int64_t stride, RowScales scales, const T* bias) {
   int64_t column = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kTogether;
@@ -57,13 +39,15 @@ __global__ void __launch_bounds__(kThreads)
   Vector<T, kTogether> values = load<kTogether>(at);
   Vector<float, kTogether> columns = load<kTogether>(scales.columns + column);
   Vector<T, kTogether> added{};
-  if (bias != nullptr) {
+  bool adds = !kDivides && bias != nullptr;
+  if (adds) {
     added = load<kTogether>(bias + column);
   }
 #pragma unroll
   for (int i = 0; i < kTogether; ++i) {
-    float scaled = to_float(values.at[i]) * scale_of(row_scale, columns.at[i]);
-    values.at[i] = round_to<T>(bias == nullptr ? scaled : scaled + to_float(added.at[i]));
+    float scale = scale_of(row_scale, columns.at[i]);
+    float scaled = to_float(values.at[i]) * (kDivides ? 1.0F / scale : scale);
+    values.at[i] = round_to<T>(adds ? scaled + to_float(added.at[i]) : scaled);
   }
   store<kTogether>(at, values);
 }
@@ -95,13 +79,14 @@ void run_with_row_scales(const Queue& queue, const Gemm& product, std::span<std:
   };
   if (product.accumulate) {
     for_rows([&](dim3 blocks, __nv_bfloat16* at, const RowScales& of_rows) {
-      divide_kernel<<<blocks, kThreads, 0, queue.stream>>>(at, c.columns, c.stride, of_rows);
+      scale_kernel<__nv_bfloat16, true>
+          <<<blocks, kThreads, 0, queue.stream>>>(at, c.columns, c.stride, of_rows, nullptr);
     });
   }
   queue.blas->run(codes, workspace, queue.stream);
   for_rows([&](dim3 blocks, __nv_bfloat16* at, const RowScales& of_rows) {
-    scale_kernel<<<blocks, kThreads, 0, queue.stream>>>(at, c.columns, c.stride, of_rows,
-                                                        static_cast<const __nv_bfloat16*>(product.bias));
+    scale_kernel<__nv_bfloat16, false><<<blocks, kThreads, 0, queue.stream>>>(
+        at, c.columns, c.stride, of_rows, static_cast<const __nv_bfloat16*>(product.bias));
   });
 }
 

@@ -76,14 +76,6 @@ void expect(const std::vector<std::vector<BatchLimits>>& steps, const BatchLimit
   cut.expected = begun / count;
 }
 
-double learned_share(const Dataset& dataset) {
-  int64_t tokens = 0;
-  for (int64_t i = 0; i < dataset.size(); ++i) {
-    tokens += dataset.length_tokens(i);
-  }
-  return tokens > 0 ? static_cast<double>(dataset.total_learned()) / static_cast<double>(tokens) : 1;
-}
-
 BatchLimits smaller(const BatchLimits& a, const BatchLimits& b) {
   return {.sequences = std::min(a.sequences, b.sequences),
           .tokens = std::min(a.tokens, b.tokens),
@@ -115,7 +107,7 @@ DataLimits::DataLimits(const Recipe& recipe, const Dataset& train_data,
                        const std::vector<const Dataset*>& eval_data)
     : train_(longest_sums(train_data, effective_batch(recipe.training))),
       has_sources_(train_data.has_sources()),
-      learned_(learned_share(train_data)),
+      learned_(train_data.count_tokens().learned_share()),
       first_steps_(sizes_of_first_steps(train_data, training_batches(recipe, train_data))) {
   for (const Dataset* dataset : eval_data) {
     LongestSums sums =

@@ -25,8 +25,8 @@ TEST_F(PairLimits, WithoutACut) {
   EXPECT_EQ(source_ids_of(dataset, 0), (Ids{6, 8, 8, 2, 5, kEnd}));
   EXPECT_EQ(targets_of(dataset, 0), (Ids{6, 8, 8, 2, 5, kEnd}));
   EXPECT_EQ(ids_of(dataset, 0), (Ids{kStart, 6, 8, 8, 2, 5}));
-  EXPECT_EQ(dataset.total_tokens(), 12);
-  EXPECT_EQ(dataset.total_learned(), 6);
+  EXPECT_EQ(dataset.count_tokens().with_sources(), 12);
+  EXPECT_EQ(dataset.count_tokens().learned, 6);
 }
 
 // Hugging Face's T5 tokenizer cuts the text to one token less than max_length, and puts the end behind it.
@@ -42,7 +42,7 @@ TEST_F(PairLimits, ACutOnTheRightKeepsTheEnd) {
   EXPECT_EQ(dataset.truncation().cut_examples, 1);
   EXPECT_EQ(dataset.truncation().sources.tokens, 2);
   EXPECT_EQ(dataset.truncation().targets.tokens, 3);
-  EXPECT_EQ(dataset.total_learned(), 3);
+  EXPECT_EQ(dataset.count_tokens().learned, 3);
 }
 
 TEST_F(PairLimits, ACutOnTheLeftKeepsTheLastTokens) {
@@ -138,7 +138,7 @@ TEST_F(RowLimits, PiecesFollowEachOther) {
   EXPECT_EQ(targets_of(dataset, 0), (Ids{8, 8, kNo}));
   EXPECT_EQ(ids_of(dataset, 1), (Ids{2, 5, kEnd}));
   EXPECT_EQ(targets_of(dataset, 1), (Ids{5, kEnd, kNo}));
-  EXPECT_EQ(dataset.total_learned(), 2 + 2 + 2);
+  EXPECT_EQ(dataset.count_tokens().learned, 2 + 2 + 2);
   dataset = load_with(Truncation::split, TruncationSide::right, 5);
   ASSERT_EQ(dataset.size(), 2) << "one token alone teaches nothing";
   EXPECT_EQ(ids_of(dataset, 1), (Ids{8, 8, kEnd}));
