@@ -26,6 +26,7 @@
 #include "plan/training.h"
 #include "recipe/parse.h"
 #include "report/memory_picture.h"
+#include "report/layout.h"
 #include "report/plan_page.h"
 #include "report/plan_report.h"
 #include "report/python_stack_report.h"
@@ -164,7 +165,9 @@ int compare_remedies(const PlanOptions& options, const std::vector<Recipe>& stag
   Style style = Style::for_stdout();
   Json all = Json::array();
   if (!options.json) {
-    fmt::print("  {}  {}\n", style.dim("device"), describe_device(*device, options.device));
+    fmt::print("{}", fit_lines(fmt::format("  {}  {}\n", style.dim("device"),
+                                           describe_device(*device, options.device)),
+                               style));
   }
   for (size_t i = 0; i < stages.size(); ++i) {
     const std::string& name = stages[i].stage.name;
