@@ -20,6 +20,7 @@
 #include "io/atomic_file.h"
 #include "io/printable.h"
 #include "model/locate.h"
+#include "io/shell_word.h"
 #include "plan/training.h"
 #include "recipe/edit.h"
 #include "recipe/keys.h"
@@ -143,9 +144,9 @@ std::string closing_lines(const FitOptions& options, const FittedRun& run, const
   }
   std::string device = options.device.gpu.empty()
                            ? (options.device.device.empty() ? "" : " --device " + options.device.device)
-                           : fmt::format(" --gpu \"{}\"", options.device.gpu);
-  return fmt::format("  {} {}: snug plan {}{}{}\n", style.bold("written"), options.output, options.output,
-                     device, options.data ? " --data" : "");
+                           : fmt::format(" --gpu {}", shell_word(options.device.gpu));
+  return fmt::format("  {} {}: snug plan {}{}{}\n", style.bold("written"), options.output,
+                     shell_word(options.output), device, options.data ? " --data" : "");
 }
 
 int fit_command(const FitOptions& options) {

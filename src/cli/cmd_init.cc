@@ -17,6 +17,7 @@
 #include "io/atomic_file.h"
 #include "io/printable.h"
 #include "io/scratch_folder.h"
+#include "io/shell_word.h"
 #include "model/locate.h"
 #include "recipe/parse.h"
 #include "report/first_recipe.h"
@@ -132,7 +133,8 @@ class Init {
     }
     write_file_atomically(options_.output, first_recipe_text(recipe_, describe(*fitted)));
     fmt::print("  {}\n\n{}", printable(options_.output), read_text_file(options_.output));
-    fmt::print("\n  next: snug plan {0}, snug doctor {0}, snug train {0}\n", printable(options_.output));
+    fmt::print("\n  next: snug plan {0}, snug doctor {0}, snug train {0}\n",
+               shell_word(printable(options_.output)));
     return fitted->plan.fits() ? kExitOk : kExitDoesNotFit;
   }
 

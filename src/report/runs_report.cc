@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "io/printable.h"
+#include "io/shell_word.h"
 #include "recipe/write.h"
 #include "report/difference.h"
 #include "report/layout.h"
@@ -121,7 +122,7 @@ std::string notes_text(const RunList& list, const Style& style) {
       bool is_stage = !run.record.recipe.stage.name.empty();
       fs::path root = is_stage ? run.record.folder.parent_path() : run.record.folder;
       text += fmt::format("  {}  can be resumed: snug train {} --resume\n", shown_name(run),
-                          printable(from_here(root / kRecipeFile).string(), 400));
+                          shell_word(printable(from_here(root / kRecipeFile).string(), 400)));
     } else if (run.record.outcome == RunOutcome::failed) {
       text += fmt::format("  {}  {}\n", shown_name(run), printable(run.record.failure, 400));
     }
