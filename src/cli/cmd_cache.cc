@@ -7,6 +7,7 @@
 #include "backend/cuda_plan/card_record.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "cli/argument_checks.h"
 #include "cli/commands.h"
 #include "data/source/files.h"
 #include "data/tokens/cache_folder.h"
@@ -164,6 +165,7 @@ void add_cache_command(CLI::App& app, Action& action) {
       ->add_option("--unused-days", arguments->unused_days,
                    "With --clear: only what was not used for so long")
       ->check(CLI::Range(0.0, 36500.0))
+      ->check(find_no_number)
       ->needs(clear);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(

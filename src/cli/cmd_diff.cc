@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "cli/argument_checks.h"
 #include "cli/commands.h"
 #include "cli/make_backend.h"
 #include "cli/stage_plans.h"
@@ -156,12 +157,14 @@ void add_diff_command(CLI::App& app, Action& action) {
       "diff", "What differs between two recipes or runs, and what that does to the memory");
   command->add_option("a", options->a, "A recipe, or the folder of a run")->required();
   command->add_option("b", options->b, "Another")->required();
-  command->add_option("--memory", options->memory, "Plan both for so much memory, e.g. 24GB or 22.3GiB");
+  command->add_option("--memory", options->memory, "Plan both for so much memory, e.g. 24GB or 22.3GiB")
+      ->check(find_emptiness);
   add_device_arguments(*command, options->device);
   command
       ->add_option("--gpu", options->device.gpu,
                    "Plan both for a card that is not here, by its name (snug docs cards)")
       ->excludes("--device");
+      ->check(find_emptiness)
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "\nThe first line says which of them fits, and what makes the difference. Then:\n"

@@ -11,6 +11,7 @@
 #include "backend/cuda_plan/catalogue.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "cli/argument_checks.h"
 #include "cli/commands.h"
 #include "cli/make_backend.h"
 #include "fit/choice.h"
@@ -211,8 +212,10 @@ void add_init_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("init", "A first recipe, from a model, a data file and a card");
   command->add_option("--model", options->model, "The model: a folder, or a hub id");
   command->add_option("--data", options->data, "The rows to train on: JSONL, JSON, CSV, TSV or text");
-  command->add_option("--gpu", options->gpu,
-                      "The card to fit it to, by its name (snug docs cards); else this machine");
+  command
+      ->add_option("--gpu", options->gpu,
+                   "The card to fit it to, by its name (snug docs cards); else this machine")
+      ->check(find_emptiness);
   command->add_option("--method", options->method, "lora, qlora (a base in 4 bits) or full; else what fits");
   command->add_option("-o,--output", options->output, "The recipe to write");
   command->footer(

@@ -1,7 +1,10 @@
 // The command line itself: names of commands, recipes from elsewhere, being started by a launcher.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "support/run_snug.h"
 
@@ -30,6 +33,43 @@ TEST(CommandLine, HelpShowsDefaults) {
   ASSERT_NE(option, std::string::npos);
   // Versions of CLI11 write it as =100 or as [100].
   EXPECT_NE(text.substr(option, text.find('\n', option) - option).find("100"), std::string::npos) << text;
+}
+
+// --gpu "$CARD" in a script where CARD is not set must not plan for another device.
+TEST(CommandLine, EmptyValuesAreRefused) {
+  std::string recipe = source_path("recipes/ship_log.yml");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"plan", recipe, "--gpu", ""},
+        {"plan", recipe, "--device", ""},
+        {"plan", recipe, "--memory", ""},
+        {"fit", recipe, "--gpu", ""},
+        {"diff", recipe, recipe, "--gpu", ""},
+        {"diff", recipe, recipe, "--memory", ""},
+        {"generate", source_path("models/tiny-story"), "--prompt", "x", "--memory", ""}}) {
+    CommandResult result = run_snug(arguments);
+    EXPECT_EQ(result.exit_code, 2) << arguments[0];
+    EXPECT_EQ(result.output, "");
+    EXPECT_NE(result.errors.find("it is empty: give a value, or leave it out"), std::string::npos)
+        << result.errors;
+  }
+}
+
+TEST(CommandLine, AMemoryThatIsNoSizeIsNamedAsItWasGiven) {
+  for (const char* size : {"lots", "0", "-5GB"}) {
+    CommandResult result = run_snug({"plan", source_path("recipes/ship_log.yml"), "--memory", size});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.errors,
+              std::string("error: --memory is \"") + size + "\": expected a size such as 24GB or 22.3GiB\n");
+  }
+}
+
+TEST(CommandLine, WhatIsNoNumberIsRefused) {
+  for (const char* option : {"--temperature", "--top-p"}) {
+    CommandResult result =
+        run_snug({"generate", source_path("models/tiny-story"), "--prompt", "x", option, "nan"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_NE(result.errors.find("nan is not a number"), std::string::npos) << result.errors;
+  }
 }
 
 TEST(CommandLine, TheVersionNamesCommitBackendsAndLibraries) {
