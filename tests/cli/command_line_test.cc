@@ -72,6 +72,34 @@ TEST(CommandLine, WhatIsNoNumberIsRefused) {
   }
 }
 
+// Short reports stay in a buffer until the program ends.
+TEST(CommandLine, AReportThatCannotBeWrittenIsAFailure) {
+  std::string command = shell_quoted(SNUG_BINARY) + " inspect " +
+                        shell_quoted(source_path("models/tiny-story")) + " 2>&1 >/dev/full";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::array<char, 256> buffer{};
+  size_t count = fread(buffer.data(), 1, buffer.size(), pipe);
+  int status = pclose(pipe);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_EQ(std::string(buffer.data(), count),
+            "error: standard output: cannot be written: No space left on device\n");
+}
+
+// Where nobody may look, root may; where links go in circles, nobody gets anywhere.
+TEST(CommandLine, APlaceThatCannotBeReachedIsNamed) {
+  TemporaryFolder folder;
+  std::filesystem::path loop = folder.path() / "loop";
+  std::filesystem::create_symlink(loop, loop);
+  CommandResult result = run_snug({"inspect", loop.string()});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.errors.find("error: " + loop.string()), 0U) << result.errors;
+  EXPECT_NE(
+      result.errors.find("cannot be reached: Too many levels of symbolic links; let this user look there"),
+      std::string::npos)
+      << result.errors;
+}
+
 TEST(CommandLine, TheVersionNamesCommitBackendsAndLibraries) {
   std::string text = run_snug({"--version"}).output;
   EXPECT_EQ(text.find("snug 0."), 0U) << text;
