@@ -144,7 +144,7 @@ int cache_command(const CacheArguments& arguments) {
   }
   if (arguments.json) {
     Json report = {{"folders", folders}, {"removed_bytes", removed_bytes}};
-    fmt::print("{}\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(report));
   } else if (arguments.clear) {
     fmt::print("  {} removed\n", format_bytes(removed_bytes));
   }

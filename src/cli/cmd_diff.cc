@@ -15,6 +15,7 @@
 #include "cli/make_backend.h"
 #include "cli/stage_plans.h"
 #include "compile/phases.h"
+#include "io/json.h"
 #include "io/printable.h"
 #include "model/locate.h"
 #include "plan/speed.h"
@@ -142,7 +143,7 @@ int diff_command(const DiffOptions& options) {
   Compared first = compare(a, b, options);
   Compared second = compare(b, a, options);
   if (options.json) {
-    fmt::print("{}\n", diff_json(first, second).dump(2));
+    fmt::print("{}\n", json_text(diff_json(first, second)));
   } else {
     fmt::print("{}", diff_report(first, second, Style::for_stdout()));
   }
@@ -163,8 +164,8 @@ void add_diff_command(CLI::App& app, Action& action) {
   command
       ->add_option("--gpu", options->device.gpu,
                    "Plan both for a card that is not here, by its name (snug docs cards)")
-      ->excludes("--device");
       ->check(find_emptiness)
+      ->excludes("--device");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(
       "\nThe first line says which of them fits, and what makes the difference. Then:\n"

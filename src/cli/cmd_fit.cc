@@ -18,9 +18,10 @@
 #include "cli/stage_plans.h"
 #include "fit/fitted_run.h"
 #include "io/atomic_file.h"
+#include "io/json.h"
 #include "io/printable.h"
-#include "model/locate.h"
 #include "io/shell_word.h"
+#include "model/locate.h"
 #include "plan/training.h"
 #include "recipe/edit.h"
 #include "recipe/keys.h"
@@ -180,7 +181,7 @@ int fit_command(const FitOptions& options) {
         report["stages"][i].update(misfit_json(*run.stages[i].offers));
       }
     }
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", json_text(report));
   } else {
     Style style = Style::for_stdout();
     fmt::print("{}{}", fit_report(run, describe_device(*device, options.device), style),

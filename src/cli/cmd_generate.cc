@@ -256,7 +256,7 @@ int generate_command(GenerateArguments arguments) {
                    {"ids", made},
                    {"planned_bytes", plan.device_bytes()},
                    {"allocated_bytes", executor.allocated_bytes()}};
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", json_text(report));
   } else {
     fmt::print("{}\n", shown(rest));
   }

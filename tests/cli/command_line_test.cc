@@ -100,6 +100,20 @@ TEST(CommandLine, APlaceThatCannotBeReachedIsNamed) {
       << result.errors;
 }
 
+// Names of files and words of prompts are bytes; a JSON reader takes nothing but UTF-8.
+TEST(CommandLine, ReportsAreJsonWhateverTheyWereGiven) {
+  TemporaryFolder folder;
+  std::string recipe = (folder.path() / "caf\xe9.yml").string();
+  write_file_atomically(recipe, "model: {path: \"" + source_path("models/tiny-story") +
+                                    "\"}\ndata: {train_file: x.jsonl, max_length: 64}\n");
+  Json diff = json_output(run_snug({"diff", recipe, recipe, "--json"}));
+  EXPECT_NE(diff.dump().find("caf\xef\xbf\xbd.yml"), std::string::npos) << diff.dump();
+  json_output(run_snug({"doctor", recipe, "--json"}));
+  Json text = json_output(run_snug({"generate", source_path("models/tiny-story"), "--prompt", "caf\xe9",
+                                    "--max-new-tokens", "1", "--json"}));
+  EXPECT_EQ(text["prompt"], "caf\xef\xbf\xbd");
+}
+
 TEST(CommandLine, TheVersionNamesCommitBackendsAndLibraries) {
   std::string text = run_snug({"--version"}).output;
   EXPECT_EQ(text.find("snug 0."), 0U) << text;
