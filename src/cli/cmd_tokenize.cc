@@ -73,6 +73,12 @@ void print_tokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, s
 }
 
 int decode_command(const Tokenizer& tokenizer, const TokenizeArguments& arguments) {
+  for (int32_t id : arguments.ids) {
+    if (id < 0 || id >= tokenizer.vocabulary_size()) {
+      throw bad_input(fmt::format("--decode {}: no such token: {} has the ids 0 to {}", id,
+                                  in_quotes(arguments.model), tokenizer.vocabulary_size() - 1));
+    }
+  }
   std::string text = tokenizer.decode(arguments.ids, !arguments.special);
   if (arguments.json) {
     fmt::print("{}\n", json_text(Json{{"ids", arguments.ids}, {"text", text}}, -1));
