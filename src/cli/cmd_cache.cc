@@ -7,6 +7,7 @@
 #include "backend/cuda_plan/card_record.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "cli/argument_checks.h"
 #include "cli/commands.h"
 #include "data/source/files.h"
 #include "data/tokens/cache_folder.h"
@@ -143,7 +144,7 @@ int cache_command(const CacheArguments& arguments) {
   }
   if (arguments.json) {
     Json report = {{"folders", folders}, {"removed_bytes", removed_bytes}};
-    fmt::print("{}\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(report));
   } else if (arguments.clear) {
     fmt::print("  {} removed\n", format_bytes(removed_bytes));
   }
@@ -164,6 +165,7 @@ void add_cache_command(CLI::App& app, Action& action) {
       ->add_option("--unused-days", arguments->unused_days,
                    "With --clear: only what was not used for so long")
       ->check(CLI::Range(0.0, 36500.0))
+      ->check(find_no_number)
       ->needs(clear);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(

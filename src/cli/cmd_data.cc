@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "data/batches/limits.h"
 #include "data/batches/sequence.h"
+#include "io/json.h"
 #include "model/locate.h"
 #include "recipe/parse.h"
 #include "report/data_progress.h"
@@ -87,7 +88,7 @@ int data_command(const DataArguments& arguments) {
   }
   if (arguments.json) {
     Json all = has_stages ? Json({{"stages", stages}}) : stages.front();
-    fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(all));
   }
   return stops ? kExitBadInput : kExitOk;
 }

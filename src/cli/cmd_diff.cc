@@ -10,10 +10,12 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "cli/argument_checks.h"
 #include "cli/commands.h"
 #include "cli/make_backend.h"
 #include "cli/stage_plans.h"
 #include "compile/phases.h"
+#include "io/json.h"
 #include "io/printable.h"
 #include "model/locate.h"
 #include "plan/speed.h"
@@ -141,7 +143,7 @@ int diff_command(const DiffOptions& options) {
   Compared first = compare(a, b, options);
   Compared second = compare(b, a, options);
   if (options.json) {
-    fmt::print("{}\n", diff_json(first, second).dump(2));
+    fmt::print("{}\n", json_text(diff_json(first, second)));
   } else {
     fmt::print("{}", diff_report(first, second, Style::for_stdout()));
   }
@@ -156,11 +158,13 @@ void add_diff_command(CLI::App& app, Action& action) {
       "diff", "What differs between two recipes or runs, and what that does to the memory");
   command->add_option("a", options->a, "A recipe, or the folder of a run")->required();
   command->add_option("b", options->b, "Another")->required();
-  command->add_option("--memory", options->memory, "Plan both for so much memory, e.g. 24GB or 22.3GiB");
+  command->add_option("--memory", options->memory, "Plan both for so much memory, e.g. 24GB or 22.3GiB")
+      ->check(find_emptiness);
   add_device_arguments(*command, options->device);
   command
       ->add_option("--gpu", options->device.gpu,
                    "Plan both for a card that is not here, by its name (snug docs cards)")
+      ->check(find_emptiness)
       ->excludes("--device");
   command->add_flag("--json", options->json, "Print JSON");
   command->footer(

@@ -13,6 +13,7 @@
 #include "doctor/card_checks.h"
 #include "doctor/machine_checks.h"
 #include "doctor/recipe_checks.h"
+#include "io/json.h"
 #include "io/printable.h"
 #include "recipe/parse.h"
 
@@ -95,7 +96,7 @@ int doctor_command(const DoctorOptions& options) {
     look_at_recipe(options, std::move(backend), checks);
   }
   if (options.json) {
-    fmt::print("{}\n", doctor_json(checks).dump(2));
+    fmt::print("{}\n", json_text(doctor_json(checks)));
   } else {
     fmt::print("{}", doctor_report(checks, Style::for_stdout()));
   }

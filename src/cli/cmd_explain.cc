@@ -12,6 +12,7 @@
 #include "explain/log.h"
 #include "explain/story.h"
 #include "io/atomic_file.h"
+#include "io/json.h"
 #include "io/printable.h"
 #include "model/catalogue.h"
 #include "recipe/parse.h"
@@ -61,7 +62,7 @@ int explain_command(const ExplainOptions& options) {
   }
   Story story = tell_story(facts, recipe ? &*recipe : nullptr);
   if (options.json) {
-    fmt::print("{}\n", explain_json(story).dump(2));
+    fmt::print("{}\n", json_text(explain_json(story)));
   } else {
     fmt::print("{}", explain_report(story, Style::for_stdout()));
   }

@@ -18,7 +18,9 @@
 #include "cli/stage_plans.h"
 #include "fit/fitted_run.h"
 #include "io/atomic_file.h"
+#include "io/json.h"
 #include "io/printable.h"
+#include "io/shell_word.h"
 #include "model/locate.h"
 #include "plan/training.h"
 #include "recipe/edit.h"
@@ -143,9 +145,9 @@ std::string closing_lines(const FitOptions& options, const FittedRun& run, const
   }
   std::string device = options.device.gpu.empty()
                            ? (options.device.device.empty() ? "" : " --device " + options.device.device)
-                           : fmt::format(" --gpu \"{}\"", options.device.gpu);
-  return fmt::format("  {} {}: snug plan {}{}{}\n", style.bold("written"), options.output, options.output,
-                     device, options.data ? " --data" : "");
+                           : fmt::format(" --gpu {}", shell_word(options.device.gpu));
+  return fmt::format("  {} {}: snug plan {}{}{}\n", style.bold("written"), options.output,
+                     shell_word(options.output), device, options.data ? " --data" : "");
 }
 
 int fit_command(const FitOptions& options) {
@@ -179,7 +181,7 @@ int fit_command(const FitOptions& options) {
         report["stages"][i].update(misfit_json(*run.stages[i].offers));
       }
     }
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", json_text(report));
   } else {
     Style style = Style::for_stdout();
     fmt::print("{}{}", fit_report(run, describe_device(*device, options.device), style),

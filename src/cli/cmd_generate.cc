@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "cli/argument_checks.h"
 #include "cli/commands.h"
 #include "cli/make_backend.h"
 #include "compile/batch_limits.h"
@@ -255,7 +256,7 @@ int generate_command(GenerateArguments arguments) {
                    {"ids", made},
                    {"planned_bytes", plan.device_bytes()},
                    {"allocated_bytes", executor.allocated_bytes()}};
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", json_text(report));
   } else {
     fmt::print("{}\n", shown(rest));
   }
@@ -283,12 +284,14 @@ void add_generate_command(CLI::App& app, Action& action) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command
       ->add_option("--temperature", arguments->sampling.temperature, "0: always the likeliest token (greedy)")
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(CLI::Range(0.0, 100.0))
+      ->check(find_no_number);
   command->add_option("--top-k", arguments->sampling.top_k, "Sample among the k likeliest; 0: all")
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--top-p", arguments->sampling.top_p, "Sample among the likeliest that make up this share")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(CLI::Range(0.0, 1.0))
+      ->check(find_no_number);
   command->add_option("--seed", arguments->sampling.seed, "Of the sampling");
   command->add_option("--dtype", arguments->dtype, "fp32, bf16 or fp16; default: as the model was saved");
   command->add_option(
@@ -296,7 +299,7 @@ void add_generate_command(CLI::App& app, Action& action) {
       "store linear layers as nf4, nf4_double, fp4 or int8 (model.quantization); default: none");
   command->add_option("--logits", arguments->logits_file,
                       "Also write the logits of all positions, prompt and answer (JSON)");
-  command->add_option("--memory", arguments->memory, "The memory limit, e.g. 2GB");
+  command->add_option("--memory", arguments->memory, "The memory limit, e.g. 2GB")->check(find_emptiness);
   add_device_arguments(*command, arguments->device);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(

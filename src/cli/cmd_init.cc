@@ -11,12 +11,14 @@
 #include "backend/cuda_plan/catalogue.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "cli/argument_checks.h"
 #include "cli/commands.h"
 #include "cli/make_backend.h"
 #include "fit/choice.h"
 #include "io/atomic_file.h"
 #include "io/printable.h"
 #include "io/scratch_folder.h"
+#include "io/shell_word.h"
 #include "model/locate.h"
 #include "recipe/parse.h"
 #include "report/first_recipe.h"
@@ -132,7 +134,8 @@ class Init {
     }
     write_file_atomically(options_.output, first_recipe_text(recipe_, describe(*fitted)));
     fmt::print("  {}\n\n{}", printable(options_.output), read_text_file(options_.output));
-    fmt::print("\n  next: snug plan {0}, snug doctor {0}, snug train {0}\n", printable(options_.output));
+    fmt::print("\n  next: snug plan {0}, snug doctor {0}, snug train {0}\n",
+               shell_word(printable(options_.output)));
     return fitted->plan.fits() ? kExitOk : kExitDoesNotFit;
   }
 
@@ -209,8 +212,10 @@ void add_init_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("init", "A first recipe, from a model, a data file and a card");
   command->add_option("--model", options->model, "The model: a folder, or a hub id");
   command->add_option("--data", options->data, "The rows to train on: JSONL, JSON, CSV, TSV or text");
-  command->add_option("--gpu", options->gpu,
-                      "The card to fit it to, by its name (snug docs cards); else this machine");
+  command
+      ->add_option("--gpu", options->gpu,
+                   "The card to fit it to, by its name (snug docs cards); else this machine")
+      ->check(find_emptiness);
   command->add_option("--method", options->method, "lora, qlora (a base in 4 bits) or full; else what fits");
   command->add_option("-o,--output", options->output, "The recipe to write");
   command->footer(

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "io/json.h"
 #include "model/locate.h"
 #include "report/inspect_report.h"
 
@@ -25,7 +26,7 @@ void add_inspect_command(CLI::App& app, Action& action) {
     action = [options] {
       Inspection inspection = inspect(locate_model(options->model).spec, options->rank);
       if (options->json) {
-        fmt::print("{}\n", inspection_json(inspection).dump(2));
+        fmt::print("{}\n", json_text(inspection_json(inspection)));
       } else {
         fmt::print("{}", inspection_text(inspection, Style::for_stdout()));
       }

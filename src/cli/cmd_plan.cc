@@ -18,6 +18,7 @@
 #include "fit/choice.h"
 #include "fit/what_if.h"
 #include "io/atomic_file.h"
+#include "io/json.h"
 #include "model/locate.h"
 #include "ops/table.h"
 #include "plan/plan_json.h"
@@ -25,6 +26,7 @@
 #include "plan/speed.h"
 #include "plan/training.h"
 #include "recipe/parse.h"
+#include "report/layout.h"
 #include "report/memory_picture.h"
 #include "report/plan_page.h"
 #include "report/plan_report.h"
@@ -139,7 +141,7 @@ int plan_stages(const PlanOptions& options, const std::vector<Recipe>& stages) {
       }
     }
     report["run"] = stages_run_json(runs, price);
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", json_text(report));
   } else {
     Style style = Style::for_stdout();
     fmt::print("{}{}{}", plans.report(describe_device(*device, options.device), style),
@@ -164,7 +166,9 @@ int compare_remedies(const PlanOptions& options, const std::vector<Recipe>& stag
   Style style = Style::for_stdout();
   Json all = Json::array();
   if (!options.json) {
-    fmt::print("  {}  {}\n", style.dim("device"), describe_device(*device, options.device));
+    fmt::print("{}", fit_lines(fmt::format("  {}  {}\n", style.dim("device"),
+                                           describe_device(*device, options.device)),
+                               style));
   }
   for (size_t i = 0; i < stages.size(); ++i) {
     const std::string& name = stages[i].stage.name;
@@ -179,7 +183,7 @@ int compare_remedies(const PlanOptions& options, const std::vector<Recipe>& stag
     }
   }
   if (options.json) {
-    fmt::print("{}\n", (stages.front().stage.name.empty() ? all.front() : Json{{"stages", all}}).dump(2));
+    fmt::print("{}\n", json_text(stages.front().stage.name.empty() ? all.front() : Json{{"stages", all}}));
   }
   return kExitOk;
 }
@@ -240,7 +244,7 @@ int plan_command(const PlanOptions& options) {
     if (!plan.fits()) {
       report.update(misfit_json(alternatives));
     }
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", json_text(report));
   } else {
     Style style = Style::for_stdout();
     fmt::print("{}{}{}{}",

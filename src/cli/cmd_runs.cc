@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "io/json.h"
 #include "io/printable.h"
 #include "report/runs_report.h"
 
@@ -23,7 +24,7 @@ int runs_command(const RunsOptions& options) {
   RunReader reader;
   RunList list = list_runs(folders, reader);
   if (options.json) {
-    fmt::print("{}\n", runs_json(list).dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(runs_json(list)));
   } else if (list.runs.empty() && list.unreadable.empty()) {
     fmt::print("  {}\n", no_runs_text(options.folders));
   } else {

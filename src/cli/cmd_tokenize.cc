@@ -73,9 +73,15 @@ void print_tokens(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, s
 }
 
 int decode_command(const Tokenizer& tokenizer, const TokenizeArguments& arguments) {
+  for (int32_t id : arguments.ids) {
+    if (id < 0 || id >= tokenizer.vocabulary_size()) {
+      throw bad_input(fmt::format("--decode {}: no such token: {} has the ids 0 to {}", id,
+                                  in_quotes(arguments.model), tokenizer.vocabulary_size() - 1));
+    }
+  }
   std::string text = tokenizer.decode(arguments.ids, !arguments.special);
   if (arguments.json) {
-    fmt::print("{}\n", Json{{"ids", arguments.ids}, {"text", text}}.dump());
+    fmt::print("{}\n", json_text(Json{{"ids", arguments.ids}, {"text", text}}, -1));
   } else {
     fmt::print("{}\n", stdout_is_terminal() ? printable_lines(text) : text);
   }
@@ -120,7 +126,7 @@ int tokenize_command(const TokenizeArguments& arguments) {
   for (int32_t id : ids) {
     pieces.push_back(tokenizer->piece(id));
   }
-  fmt::print("{}\n", Json{{"ids", ids}, {"pieces", pieces}}.dump());
+  fmt::print("{}\n", json_text(Json{{"ids", ids}, {"pieces", pieces}}, -1));
   return kExitOk;
 }
 

@@ -19,6 +19,7 @@
 #include "fit/choice.h"
 #include "io/atomic_file.h"
 #include "io/printable.h"
+#include "io/shell_word.h"
 #include "model/locate.h"
 #include "plan/speed.h"
 #include "plan/training.h"
@@ -180,16 +181,17 @@ void say_warning(const std::string& line) {
 }
 
 std::string resume_command(const TrainArguments& given) {
-  std::string command = "snug train " + given.recipe.path;
+  std::string command = "snug train " + shell_word(given.recipe.path);
   if (!given.device.device.empty()) {
-    command += " --device " + given.device.device;
+    command += " --device " + shell_word(given.device.device);
   }
   command += given.device.tf32 ? " --tf32" : "";
+  command += given.threads > 0 ? fmt::format(" --threads {}", given.threads) : "";
   if (!given.recipe.memory.empty()) {
-    command += " --memory " + given.recipe.memory;
+    command += " --memory " + shell_word(given.recipe.memory);
   }
   for (const std::string& setting : given.recipe.overrides) {
-    command += " --set " + setting;
+    command += " --set " + shell_word(setting);
   }
   return command + " --resume";
 }
@@ -229,7 +231,10 @@ void add_train_command(CLI::App& app, Action& action) {
       "  snug train recipes/ship_log.yml --wait=120\n"
       "  snug train recipes/ship_log.yml --memory 2GB \\\n"
       "      --set training.max_steps=20 --set output_dir=runs/try");
-  command->callback([options, &action] { action = [options] { return train_command(*options); }; });
+  command->callback([options, &app, &action] {
+    options->threads = app.get_option("--threads")->as<int>();
+    action = [options] { return train_command(*options); };
+  });
 }
 
 }  // namespace snug

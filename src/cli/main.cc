@@ -4,7 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
+#include <filesystem>
 #include <sstream>
 #include <vector>
 
@@ -124,7 +128,19 @@ int main(int argc, char** argv) {
     return report_error("this build needs a processor with AVX2 and FMA (x86-64-v3)", snug::kExitEnvironment);
   }
   try {
-    return run(argc, argv);
+    int code = run(argc, argv);
+    // What is still on its way to a file may not get there. (What a run says is sent at once, and is not
+    // worth the run.)
+    if (std::fflush(stdout) != 0) {
+      return report_error(fmt::format("standard output: cannot be written: {}", std::strerror(errno)),
+                          snug::kExitEnvironment);
+    }
+    return code;
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report_error(
+        fmt::format("{}: cannot be reached: {}; let this user look there, or name another place",
+                    error.path1().string(), error.code().message()),
+        snug::kExitEnvironment);
   } catch (const snug::Error& error) {
     return report_error(error.what(), error.kind() == snug::ErrorKind::bad_input ? snug::kExitBadInput
                                                                                  : snug::kExitEnvironment);

@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda_plan/planned_card.h"
 #include "base/error.h"
+#include "cli/argument_checks.h"
 #include "io/printable.h"
 
 namespace snug {
@@ -30,12 +31,13 @@ std::optional<CardChoice> chosen_card(const DeviceArguments& arguments) {
 }  // namespace
 
 void add_device_arguments(CLI::App& command, DeviceArguments& arguments) {
-  command.add_option(
-      "--device", arguments.device,
-      build_has_cuda()
-          ? "cuda (the default of this build: the first card), cuda:N, cuda:auto (the card with the "
-            "most free memory) or cpu"
-          : "cpu (the default of this build) or cuda, which every build plans for");
+  command
+      .add_option("--device", arguments.device,
+                  build_has_cuda()
+                      ? "cuda (the default of this build: the first card), cuda:N, cuda:auto (the card with "
+                        "the most free memory) or cpu"
+                      : "cpu (the default of this build) or cuda, which every build plans for")
+      ->check(find_emptiness);
   if (build_has_cuda()) {
     command.add_flag("--tf32", arguments.tf32,
                      "On the card: multiply fp32 with 10 bits of mantissa, which is several times as fast");
@@ -48,6 +50,7 @@ void add_gpu_argument(CLI::App& command, DeviceArguments& arguments) {
           "--gpu", arguments.gpu,
           "Plan for a card that is not here, by its name: 3090, A10G, \"RTX 6000 Ada\" ... (docs/cards.md, "
           "or snug docs cards)")
+      ->check(find_emptiness)
       ->excludes("--device");
 }
 

@@ -17,6 +17,7 @@ namespace snug {
 struct TrainArguments {
   RecipeArguments recipe;
   DeviceArguments device;
+  int threads = 0;  // as --threads says; other numbers of threads round sums otherwise
   bool json = false;
   bool overwrite = false;
   std::optional<int64_t> wait_minutes;  // until there is room; 0: for ever

@@ -66,6 +66,7 @@ class PlanChoice {
     }
     return {.recipe = std::move(best_->recipe),
             .is_chosen = is_open,
+            .is_recompute_chosen = is_recompute_open(),
             .peak_bytes = best_->plan.peak_bytes,
             .fits = best_->fits(),
             .kept_peak_bytes = kept_peak_bytes_,

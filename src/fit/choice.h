@@ -16,6 +16,7 @@ namespace snug {
 struct ChosenRecipe {
   Recipe recipe;           // with what was chosen in place of what was left open
   bool is_chosen = false;  // something was left open
+  bool is_recompute_chosen = false;
   int64_t peak_bytes = 0;  // of its plan
   bool fits = false;
   // With the largest micro-batches and everything kept, where the recipe leaves that open: what that would

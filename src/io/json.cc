@@ -243,6 +243,10 @@ Json read_json(const std::filesystem::path& path) {
   return parse_json(read_text_file(path), path.string());
 }
 
+std::string json_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 std::optional<Json> find_object(std::string_view text) {
   try {
     Json found = parse_json(text, "");

@@ -18,6 +18,10 @@ Json read_json(const std::filesystem::path& path);
 // The object of a text; nothing for any other text.
 std::optional<Json> find_object(std::string_view text);
 
+// For a report that is printed: paths and prompts need not be UTF-8, JSON has to be. U+FFFD stands for what
+// is not. An indent of -1 is one line.
+std::string json_text(const Json& json, int indent = 2);
+
 // Typed reading of one key of an object. Throws bad_input naming the path, the key, what was found and
 // what is allowed. The forms with a fallback accept an absent key or null.
 int64_t json_integer(const Json& object, std::string_view key, const std::string& path);

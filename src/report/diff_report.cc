@@ -18,6 +18,7 @@ namespace {
 
 constexpr const char* kNothing = "·";
 constexpr size_t kShownValue = 48;
+constexpr size_t kReadValue = 4096;  // bytes, of which what differs is shown
 constexpr size_t kShownFingerprint = 16;
 
 std::string signed_bytes(int64_t bytes) {
@@ -33,8 +34,11 @@ int64_t bytes_in(const BytesByName& bytes, const std::string& name) {
   return found == bytes.end() ? 0 : found->second;
 }
 
-std::string value_cell(const Json& value) {
-  return cut_to_width(printable(yaml_value(value), 4 * kShownValue), kShownValue);
+std::vector<std::string> difference_row(const SettingDifference& one) {
+  std::vector<std::string> row = cut_where_they_differ(
+      {printable(yaml_value(one.a), kReadValue), printable(yaml_value(one.b), kReadValue)}, kShownValue);
+  row.insert(row.begin(), one.key);
+  return row;
 }
 
 // The table with its heading, or "" if it would be empty.
@@ -45,7 +49,7 @@ std::string table_text(const Table& table, const Style& style) {
 std::string settings_text(const ComparedPlan& a, const ComparedPlan& b, const Style& style) {
   Table table{.header = {"setting", "A", "B"}, .rows = {}, .rules_before = {}};
   for (const SettingDifference& one : different_settings(a.asked, b.asked)) {
-    table.rows.push_back({one.key, value_cell(one.a), value_cell(one.b)});
+    table.rows.push_back(difference_row(one));
   }
   std::string text = table.rows.empty() ? "\n  no setting differs\n" : table_text(table, style);
   Table fitting{.header = {"to fit", "A", "B"}, .rows = {}, .rules_before = {}};
@@ -56,7 +60,7 @@ std::string settings_text(const ComparedPlan& a, const ComparedPlan& b, const St
           fmt::format("\n  A  {}\n  B  {}\n", describe(a.fitted.memory.recompute, a.plan.layer_values),
                       describe(b.fitted.memory.recompute, b.plan.layer_values));
     } else {
-      fitting.rows.push_back({one.key, value_cell(one.a), value_cell(one.b)});
+      fitting.rows.push_back(difference_row(one));
     }
   }
   return text + table_text(fitting, style) + fit_lines(recomputed, style);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <set>
 #include <span>
 
 #include "base/utf8.h"
@@ -141,6 +142,34 @@ std::string cut_to_width(std::string_view text, size_t columns) {
     text.remove_prefix(unit.bytes);
   }
   return columns == 0 ? kept : kept + "…";
+}
+
+std::vector<std::string> cut_where_they_differ(std::vector<std::string> texts, size_t columns) {
+  auto cut = [&] {
+    std::vector<std::string> shown;
+    for (const std::string& text : texts) {
+      shown.push_back(cut_to_width(text, columns));
+    }
+    return shown;
+  };
+  auto count_different = [](const std::vector<std::string>& all) {
+    return std::set<std::string_view>(all.begin(), all.end()).size();
+  };
+  std::vector<std::string> shown = cut();
+  if (count_different(shown) == count_different(texts)) {
+    return shown;
+  }
+  std::string_view common = texts.front();
+  for (const std::string& text : texts) {
+    auto end = std::mismatch(common.begin(), common.end(), text.begin(), text.end()).first;
+    common = common.substr(0, static_cast<size_t>(end - common.begin()));
+  }
+  size_t folders = common.rfind('/');
+  size_t cut_bytes = folders != std::string_view::npos ? folders : valid_utf8_prefix_bytes(common);
+  for (std::string& text : texts) {
+    text = (cut_bytes > 0 ? "…" : "") + text.substr(cut_bytes);
+  }
+  return cut();
 }
 
 std::string broken_line(std::string_view line, size_t columns, size_t indent) {

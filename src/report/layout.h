@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "report/terminal.h"
 
@@ -16,6 +17,9 @@ std::string pad_left(std::string_view text, size_t width);
 std::string pad_right(std::string_view text, size_t width);
 // The longest beginning that fits, with "…" behind it if there was more.
 std::string cut_to_width(std::string_view text, size_t columns);
+// The same for texts that stand side by side because they are not the same. Where that would leave the same
+// of several, as of long paths, the beginning that all have goes first, in whole folders if it has any.
+std::vector<std::string> cut_where_they_differ(std::vector<std::string> texts, size_t columns);
 
 // Breaks a line at blanks; what follows is indented. A word that is wider than all columns stays whole: it
 // can be copied then.

@@ -252,10 +252,16 @@ std::string choice_report(const FittedRecipe& fitted, const Style& style) {
   if (memory.loss_chunk_tokens > 0) {
     text += fmt::format(", {} rows of logits at once", memory.loss_chunk_tokens);
   }
+  bool keeps_all = fitted.is_recompute_chosen || memory.recompute == std::vector{Recompute::none};
+  if (!keeps_all) {
+    text += ", as memory.recompute says";
+  }
   if (fitted.plan.peak_bytes() == fitted.kept_peak_bytes) {
-    text += fitted.plan.limit_bytes ? ": there is room for everything\n" : "\n";
+    std::string_view room = keeps_all ? ": there is room for everything" : ": there is room for so many";
+    text += fmt::format("{}\n", fitted.plan.limit_bytes ? room : "");
   } else {
-    text += fmt::format(": keeping everything would take {}; a step takes about {:.0f}% longer\n",
+    text += fmt::format(": {} would take {}; a step takes about {:.0f}% longer\n",
+                        keeps_all ? "keeping everything" : "larger micro-batches",
                         format_bytes(fitted.kept_peak_bytes), 100 * fitted.slower);
   }
   return fit_lines(text, style);

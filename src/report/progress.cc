@@ -99,6 +99,7 @@ std::vector<LinePart> TrainProgress::step_parts(const StepMetrics& metrics, size
 
 void TrainProgress::on_step(const StepMetrics& metrics) {
   seconds_ += metrics.seconds;
+  tokens_ += metrics.tokens;
   data_seconds_ += metrics.data_seconds;
   speed_.add(metrics.tokens, metrics.seconds);
   last_ = {static_cast<double>(metrics.step), metrics.loss};
@@ -149,14 +150,18 @@ std::string TrainProgress::finished(const TrainSummary& summary, const std::stri
     curve.push_back(last_);
   }
   auto columns = static_cast<int>(std::min(kCurveColumns, style.columns() - kCurveMargin));
-  std::string text = fmt::format(
-      "  {} {} of {} steps, {} tokens in {} ({} tok/s while training)\n",
-      summary.interrupted   ? style.bad("stopped early:")
-      : summary.ended_early ? style.good("done, for evaluations got no better:")
-                            : style.good("done:"),
-      summary.steps, summary.total_steps, format_count(summary.tokens), format_duration(summary.seconds),
-      format_count(static_cast<int64_t>(static_cast<double>(summary.tokens) / std::max(seconds_, 1e-9))));
-  if (expected_.known() && summary.steps > 0) {
+  // A run that went on has tokens and seconds of before: its speed is that of the steps that were seen.
+  std::string speed =
+      seconds_ > 0 ? fmt::format(" ({} tok/s while training)",
+                                 format_count(static_cast<int64_t>(static_cast<double>(tokens_) / seconds_)))
+                   : "";
+  std::string text = fmt::format("  {} {} of {} steps, {} tokens in {}{}\n",
+                                 summary.interrupted   ? style.bad("stopped early:")
+                                 : summary.ended_early ? style.good("done, for evaluations got no better:")
+                                                       : style.good("done:"),
+                                 summary.steps, summary.total_steps, format_count(summary.tokens),
+                                 format_duration(summary.seconds), speed);
+  if (expected_.known() && seconds_ > 0) {
     text += fmt::format(
         "  speed  {} tok/s towards the end, {:.0f}% of the ceiling; {} were expected of full batches\n",
         format_count(static_cast<int64_t>(speed_.median())),
@@ -167,12 +172,15 @@ std::string TrainProgress::finished(const TrainSummary& summary, const std::stri
     text += fmt::format("  {} of {} updates were skipped, as their gradients were not finite\n",
                         format_count(summary.skipped_updates()), format_count(summary.steps));
   }
-  text += fmt::format("  loss   {:.4f} → {:.4f}", summary.first_loss, summary.last_loss);
-  if (!summary.evaluations.empty()) {
-    const EvaluationMetrics& last = summary.evaluations.back();
-    text += fmt::format(", evaluation {:.4f}{}", last.loss, right_text(last));
+  if (summary.steps > 0) {
+    text += fmt::format("  loss   {:.4f} → {:.4f}", summary.first_loss, summary.last_loss);
+    if (!summary.evaluations.empty()) {
+      const EvaluationMetrics& last = summary.evaluations.back();
+      text += fmt::format(", evaluation {:.4f}{}", last.loss, right_text(last));
+    }
+    text += "\n";
   }
-  text += fmt::format("\n  memory {} planned, {} allocated, {} used\n", format_count(summary.planned_bytes),
+  text += fmt::format("  memory {} planned, {} allocated, {} used\n", format_count(summary.planned_bytes),
                       format_count(summary.allocated_bytes), format_count(summary.peak_used_bytes));
   std::string place = summary.interrupted ? summary.checkpoint : output_dir;
   text += summary.updates > 0 ? fmt::format("  saved  {}\n", place)

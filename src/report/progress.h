@@ -42,7 +42,8 @@ class TrainProgress : public RunListener {
   Style style_;
   LiveLine line_;
   WorkLine work_;
-  double seconds_ = 0;
+  double seconds_ = 0;  // of the steps that were seen, and their tokens
+  int64_t tokens_ = 0;
   RecentSpeed speed_;
   double data_seconds_ = 0;
   SpeedEstimate expected_;

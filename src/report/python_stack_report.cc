@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "report/layout.h"
 
 namespace snug {
 std::string python_stacks_report(const std::vector<PythonStackUse>& uses, int64_t planned_bytes,
@@ -28,12 +29,10 @@ std::string python_stacks_report(const std::vector<PythonStackUse>& uses, int64_
   }
   table.rules_before = {table.rows.size()};
   add({"snug, this plan", "", "", "", "", "", "", format_bytes(planned_bytes)}, planned_bytes);
-  return table.to_text(style) +
-         style.dim(
-             "  estimated at the micro-batch as written, full length; within 7% of the driver's count on 15 "
-             "runs "
-             "of an H200") +
-         "\n";
+  std::string basis =
+      "  estimated at the micro-batch as written, full length; within 7% of the driver's count on 15 runs of "
+      "an H200";
+  return table.to_text(style) + fit_lines(style.dim(basis) + "\n", style);
 }
 
 Json python_stacks_json(const std::vector<PythonStackUse>& uses) {

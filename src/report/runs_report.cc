@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "io/printable.h"
+#include "io/shell_word.h"
 #include "recipe/write.h"
 #include "report/difference.h"
 #include "report/layout.h"
@@ -26,6 +27,7 @@ namespace fs = std::filesystem;
 constexpr const char* kNothing = "·";
 constexpr size_t kShownName = 28;
 constexpr size_t kShownValue = 30;
+constexpr size_t kReadValue = 4096;  // bytes, of which what differs is shown
 
 fs::path whole(const fs::path& folder) {
   fs::path path = fs::absolute(folder).lexically_normal();
@@ -121,7 +123,7 @@ std::string notes_text(const RunList& list, const Style& style) {
       bool is_stage = !run.record.recipe.stage.name.empty();
       fs::path root = is_stage ? run.record.folder.parent_path() : run.record.folder;
       text += fmt::format("  {}  can be resumed: snug train {} --resume\n", shown_name(run),
-                          printable(from_here(root / kRecipeFile).string(), 400));
+                          shell_word(printable(from_here(root / kRecipeFile).string(), 400)));
     } else if (run.record.outcome == RunOutcome::failed) {
       text += fmt::format("  {}  {}\n", shown_name(run), printable(run.record.failure, 400));
     }
@@ -141,10 +143,12 @@ std::string settings_text(const std::vector<ListedRun>& runs, const Style& style
     table.header.push_back(shown_name(run));
   }
   for (const SettingOfRuns& setting : different_settings(runs)) {
-    std::vector<std::string> row = {setting.key};
+    std::vector<std::string> row;
     for (const Json& value : setting.values) {
-      row.push_back(cut_to_width(printable(yaml_value(value), 4 * kShownValue), kShownValue));
+      row.push_back(printable(yaml_value(value), kReadValue));
     }
+    row = cut_where_they_differ(std::move(row), kShownValue);
+    row.insert(row.begin(), setting.key);
     table.rows.push_back(std::move(row));
   }
   return table.rows.empty() ? "\n  no setting differs\n" : "\n" + table.to_text(style);

@@ -63,6 +63,26 @@ class Ending : public testing::Test {
 TEST_F(Ending, InterruptSaves) {
   expect_saved_after(SIGINT);
 }
+// What is said to go on with can be pasted, and counts with as many threads: sums are rounded the same.
+TEST_F(Ending, TheCommandToGoOnIsWhatAShellReads) {
+  std::filesystem::create_directory(path("two words"));
+  std::string output = path("two words/run");
+  std::vector<std::string> given = arguments({"output_dir=" + output});
+  given.insert(given.end(), {"--threads", "1"});
+  ChildSnug child(given, path("log"));
+  child.wait_until([&] { return lines_of(output + "/metrics.jsonl") >= 2; });
+  child.send(SIGINT);
+  EXPECT_EQ(child.wait(), 4) << child.output();
+  std::string said = child.output();
+  size_t begin = said.find("go on  snug ");
+  ASSERT_NE(begin, std::string::npos) << said;
+  std::string line = said.substr(begin + 7, said.find('\n', begin) - begin - 7);
+  EXPECT_NE(line.find("--threads 1 "), std::string::npos) << line;
+  EXPECT_NE(line.find(" --set 'output_dir=" + output + "' "), std::string::npos) << line;
+  CommandResult runs = run_snug({"runs", path("two words")});
+  EXPECT_NE(runs.output.find("snug train '" + output + "/recipe.yml' --resume"), std::string::npos)
+      << runs.output;
+}
 TEST_F(Ending, TerminationSaves) {
   expect_saved_after(SIGTERM);
 }

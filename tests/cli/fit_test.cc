@@ -76,6 +76,20 @@ TEST_F(FitCommand, WhatItWritesFitsAndTrainsToTheSameLosses) {
   }
 }
 
+// What fit wrote down is no choice of plan's, and nothing that there is room for.
+TEST_F(FitCommand, APlanDoesNotTakeTheRecipesRecomputationForItsOwn) {
+  write("mine.yml", ship_log());
+  CommandResult fitted =
+      run_snug({"fit", path("mine.yml"), "--memory", "24MiB", "-o", path("my fitted.yml")});
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.output << fitted.errors;
+  EXPECT_NE(fitted.output.find("snug plan '" + path("my fitted.yml") + "'"), std::string::npos)
+      << fitted.output;
+  std::string text =
+      run_snug({"plan", path("my fitted.yml"), "--set", "memory.micro_batch_tokens=auto"}).output;
+  EXPECT_NE(text.find(", as memory.recompute says: "), std::string::npos) << text;
+  EXPECT_EQ(text.find("room for everything"), std::string::npos) << text;
+}
+
 TEST_F(FitCommand, NothingOfTheExperimentChangesWithoutLeave) {
   write("mine.yml", ship_log());
   std::vector<std::string> command = {"fit", path("mine.yml"), "--memory", "11MB", "-o", path("fitted.yml")};

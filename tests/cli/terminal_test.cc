@@ -60,6 +60,8 @@ TEST_F(Terminal, PlansAndHelpFitEveryWidth) {
          {std::vector<std::string>{"plan", "recipes/ship_log.yml", "--memory", "20MB"},
           {"data", "recipes/ship_log.yml", "--set", "data.cache_dir=" + folder_.path().string()},
           {"inspect", "models/tiny-story"},
+          {"plan", "recipes/ship_log.yml", "--gpu", "3090", "--what-if"},
+          {"plan", "recipes/ship_log.yml", "--gpu", "3090", "--as", "transformers"},
           {"--help"},
           {"plan", "--help"},
           {"trian"}}) {

@@ -63,6 +63,14 @@ TEST(Tokenize, ShowsPiecesWithoutColourInAPipe) {
 TEST(Tokenize, SaysWhatIsWrong) {
   EXPECT_EQ(run_snug({"tokenize", kModel}).exit_code, 2);
   EXPECT_EQ(run_snug({"tokenize", kModel, "a", "--decode", "1"}).exit_code, 2);
+  for (const char* id : {"1024", "-1"}) {
+    CommandResult decoded = run_snug({"tokenize", kModel, "--decode", std::string("318,") + id});
+    EXPECT_EQ(decoded.exit_code, 2);
+    EXPECT_EQ(decoded.output, "");
+    EXPECT_NE(decoded.errors.find(std::string("--decode ") + id + ": no such token"), std::string::npos)
+        << decoded.errors;
+    EXPECT_NE(decoded.errors.find("has the ids 0 to 1023"), std::string::npos) << decoded.errors;
+  }
   TemporaryFolder folder;
   CommandResult result = run_snug({"tokenize", folder.path().string(), "a"});
   EXPECT_EQ(result.exit_code, 2);

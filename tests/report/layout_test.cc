@@ -41,6 +41,19 @@ TEST(Layout, CutsToAWidth) {
   EXPECT_EQ(cut_to_width("\x1b[2mabcdef\x1b[0m", 4), "\x1b[2mabc\x1b[0m…") << "the colour ends";
 }
 
+TEST(Layout, WhatDiffersIsStillSeenToDiffer) {
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(cut_where_they_differ({"abcdef", "abcdxy"}, 6), (Texts{"abcdef", "abcdxy"}));
+  EXPECT_EQ(cut_where_they_differ({"abcdef", "xbcdef"}, 4), (Texts{"abc…", "xbc…"}));
+  EXPECT_EQ(
+      cut_where_they_differ({"/home/me/data/a.jsonl", "/home/me/data/b.jsonl", "/home/me/data/a.jsonl"}, 12),
+      (Texts{"…/a.jsonl", "…/b.jsonl", "…/a.jsonl"}));
+  EXPECT_EQ(cut_where_they_differ({"/data/é.jsonl", "/data/è.jsonl"}, 6), (Texts{"…/é.j…", "…/è.j…"}));
+  EXPECT_EQ(cut_where_they_differ({"aaaaaaaaé", "aaaaaaaaè"}, 4), (Texts{"…é", "…è"}))
+      << "their first bytes are the same";
+  EXPECT_EQ(cut_where_they_differ({"abcdef", "abcdef"}, 4), (Texts{"abc…", "abc…"}));
+}
+
 TEST(Layout, LinesGoOnUnderTheirText) {
   Style narrow(false, 24);
   EXPECT_EQ(fit_lines("  data    one two three four five\n  short\n", narrow),

@@ -48,6 +48,38 @@ TEST_F(Progress, TheSpeedTowardsTheEndIsWithoutTheFirstSteps) {
   EXPECT_NE(text.find("4,000 tok/s towards the end, 50% of the ceiling"), std::string::npos) << text;
 }
 
+// Of 60 steps and 60,000 tokens, 50 were made before by another process.
+TEST_F(Progress, TheSpeedOfARunThatWentOnIsThatOfItsOwnSteps) {
+  steps_ = 50;
+  for (int i = 0; i < 10; ++i) {
+    step(2, 0.5);
+  }
+  summary_.tokens = 60'000;
+  summary_.seconds = 40;
+  std::string text = finished();
+  EXPECT_NE(text.find("60,000 tokens in 40s (2,000 tok/s while training)"), std::string::npos) << text;
+}
+
+TEST_F(Progress, ARunThatWasCompleteAlreadyHasNoSpeed) {
+  summary_.steps = 60;
+  summary_.updates = 60;
+  summary_.tokens = 60'000;
+  summary_.seconds = 40;
+  summary_.first_loss = 5;
+  summary_.last_loss = 2;
+  std::string text = finished();
+  EXPECT_EQ(text.find("tok/s"), std::string::npos) << text;
+  EXPECT_NE(text.find("loss   5.0000 → 2.0000"), std::string::npos) << text;
+}
+
+TEST_F(Progress, WithoutAStepThereIsNoLossToTell) {
+  summary_.interrupted = true;
+  std::string text = finished();
+  EXPECT_EQ(text.find("loss"), std::string::npos) << text;
+  EXPECT_EQ(text.find("tok/s"), std::string::npos) << text;
+  EXPECT_NE(text.find("nothing was learned yet"), std::string::npos) << text;
+}
+
 // The lowest loss is the last one, so that the lowest label of the axis is that of the curve's end.
 TEST_F(Progress, TheCurveEndsAtTheLossThatTheRunEndedWith) {
   for (int i = 0; i < 2600; ++i) {

@@ -35,6 +35,11 @@ class FileStream : public ByteStream {
       if (file_ >= 0) {
         ::close(file_);
       }
+      if (problem != ENOENT && problem != ENOTDIR) {
+        throw environment_error(fmt::format(
+            "{}: cannot be read: {}. Give this user access to it, or name another file in the recipe.", path_,
+            std::strerror(problem)));
+      }
       throw bad_input(fmt::format(
           "{}: cannot be read: {}. Check the data files that the recipe names; they are relative to "
           "its folder.",

@@ -24,7 +24,7 @@ class ByteStream {
   ByteStream() = default;
 };
 
-// Throws bad_input if there is no such file or it cannot be opened.
+// Throws bad_input if there is no such file, environment_error if it cannot be opened.
 std::unique_ptr<ByteStream> open_byte_stream(const std::filesystem::path& path);
 // The same without decompression.
 std::unique_ptr<ByteStream> open_raw_stream(const std::filesystem::path& path);

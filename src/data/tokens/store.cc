@@ -110,7 +110,19 @@ std::shared_ptr<const TokenTable> TokenStore::open(const fs::path& path) const {
   if (table->facts().bad_rows > 0 && options_.on_bad_row == OnBadRow::stop) {
     throw bad_row_error(table->facts().bad.front());
   }
+  table->set_chat_template_name(template_name(table->facts().chat_template));
   return std::make_shared<const TokenTable>(std::move(*table));
+}
+
+std::string TokenStore::template_name(const std::string& kept) const {
+  if (kept.empty()) {
+    return kept;
+  }
+  if (!options_.chat_template.empty()) {
+    return load_chat_template(options_.chat_template, options_.model_folder).name();
+  }
+  std::optional<ChatTemplate> own = find_chat_template(options_.model_folder);
+  return own ? own->name() : kept;
 }
 
 std::shared_ptr<const TokenTable> TokenStore::get(const std::string& pattern) {

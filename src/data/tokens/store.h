@@ -34,6 +34,8 @@ class TokenStore {
   std::string key_of(const Files& files, const std::vector<std::string>& contents) const;
   std::vector<std::string> fingerprints(const Files& files, const std::filesystem::path& folder);
   std::shared_ptr<const TokenTable> open(const std::filesystem::path& path) const;
+  // Of the template that tokens were made by under that name: caches outlive the folders that it was in.
+  std::string template_name(const std::string& kept) const;
 
   TokenizeOptions options_;
   std::filesystem::path cache_folder_;

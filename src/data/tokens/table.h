@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/tokens/example.h"
@@ -35,6 +36,8 @@ class TokenTable {
   TokenTable(Contents contents, TableFacts facts);
 
   const TableFacts& facts() const { return facts_; }
+  // The template is the same where tokens are found again; where it lies need not be.
+  void set_chat_template_name(std::string name) { facts_.chat_template = std::move(name); }
   int64_t rows() const { return static_cast<int64_t>(contents_.entries.size()) - 1; }
   int64_t words() const { return contents_.entries.back().begin; }
   int64_t source_length(int64_t row) const { return entry(row).source_tokens; }

@@ -198,6 +198,19 @@ TEST_F(SourceTest, Errors) {
             std::string::npos);
 }
 
+// Links that go in circles stand for a file that this user may not read: root may read all of them.
+TEST_F(SourceTest, AFileThatIsThereAndCannotBeOpenedIsNoFaultOfTheRecipe) {
+  std::filesystem::path loop = folder_ / "loop.jsonl";
+  std::filesystem::create_symlink(loop, loop);
+  try {
+    open_byte_stream(loop);
+    FAIL() << "it was opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment) << error.what();
+    EXPECT_NE(std::string(error.what()).find("loop.jsonl: cannot be read: "), std::string::npos);
+  }
+}
+
 TEST_F(SourceTest, NoticesAFileThatGrows) {
   std::string text;
   while (text.size() < 3'000'000) {

@@ -53,6 +53,31 @@ TEST_F(TokenStoreTest, TokensAreMadeOnceAndFoundAgain) {
   EXPECT_FALSE(builds((folder_ / "elsewhere/d.jsonl").string())) << "the content is the same";
 }
 
+TEST_F(TokenStoreTest, TheTemplateIsNamedWhereItLiesNow) {
+  std::string rows =
+      file("d.jsonl",
+           R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})");
+  write_raw(tokenizer_folder_ / "chat_template.jinja",
+            "{% for m in messages %}{{ m.role }} {{ m.content }} {% endfor %}");
+  EXPECT_EQ(table_of(rows)->facts().chat_template, (tokenizer_folder_ / "chat_template.jinja").string());
+  fs::path moved = folder_ / "moved";
+  fs::copy(tokenizer_folder_, moved);
+  tokenizer_folder_ = moved;
+  built_ = false;
+  EXPECT_EQ(table_of(rows)->facts().chat_template, (moved / "chat_template.jinja").string());
+  EXPECT_FALSE(built_);
+  fs::path named = folder_ / "named.jinja";
+  fs::copy(moved / "chat_template.jinja", named);
+  recipe_.data.chat_template = named.string();
+  EXPECT_EQ(table_of(rows)->facts().chat_template, named.string());
+  fs::path renamed = folder_ / "renamed.jinja";
+  fs::copy(named, renamed);
+  recipe_.data.chat_template = renamed.string();
+  built_ = false;
+  EXPECT_EQ(table_of(rows)->facts().chat_template, renamed.string());
+  EXPECT_FALSE(built_);
+}
+
 TEST_F(TokenStoreTest, WhateverChangesTokensMakesThemAnew) {
   std::string csv = file("d.csv", "text,other\nabc ab,c\na c,ab\n");
   EXPECT_TRUE(builds(csv));
