@@ -4,8 +4,8 @@
     rows.py --tokenizers FOLDER --texts FOLDER [--snug build/cuda/snug] [--work build/rows] [case...]
 
 Models have random weights at the published shapes (`snug synth`) and the tokenizer of FOLDER/NAME (tokenizer.json, or .gz);
-CASES says which files of rows each case reads. "full": the same texts laid end to end, so that each row is cut at the recipe's
-length, in steps of as many tokens as real ones have, or as many rows. Rates are of the second half of the logged steps.
+CASES says which files of rows each case reads. "full rows": the same texts laid end to end, so that every row is cut at the
+recipe's length. Rates are of the second half of the steps.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from pathlib import Path
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes" / "cases"
 STEPS = 40
+FULL_STEPS = 6
 
 
 def instruction_text(row):
@@ -76,11 +77,11 @@ def write_rows(path, pairs):
 
 
 def full_pairs(pairs, count):
-    """Long enough for any recipe's length, each beginning with another row."""
+    """A few texts as a prompt, and more than any recipe's length to learn, each beginning with another row."""
     texts = [f"{prompt} {completion} " for prompt, completion in pairs]
     for i in range(count):
-        some = "".join(texts[(i * 7 + j) % len(texts)] for j in range(150))
-        yield some, some
+        some = [texts[(i * 7 + j) % len(texts)] for j in range(155)]
+        yield "".join(some[:5]), "".join(some[5:])
 
 
 def make_model(snug, case, tokenizers, work):
@@ -103,13 +104,12 @@ def stage_less(recipe):
     return re.split(r"(?m)^stages:", recipe)[0]
 
 
-def train(snug, case, model, rows, work, name, more):
+def train(snug, case, model, rows, work, name, settings):
     recipe = work / f"{name}.yml"
     recipe.write_text(stage_less((RECIPES / case["recipe"]).read_text(encoding="utf-8")), encoding="utf-8")
     settings = [
-        f"model.path={model}", f"data.train_file={rows}", "data.eval_file=null", f"training.max_steps={STEPS}", "training.save_strategy=no",
-        "training.load_best_model_at_end=false", "training.eval_steps=0", "logging.logging_steps=1", f"output_dir={work / ('run_' + name)}",
-        *case["settings"], *more,
+        f"model.path={model}", f"data.train_file={rows}", "data.eval_file=null", "training.save_strategy=no", "training.eval_steps=0",
+        "training.load_best_model_at_end=false", "logging.logging_steps=1", f"output_dir={work / ('run_' + name)}", *settings,
     ]  # fmt: skip
     command = [snug, "train", recipe, "--overwrite"]
     for setting in settings:
@@ -140,7 +140,7 @@ def report(name, metrics, summary):
         f"{summary['planned_bytes']:,} bytes planned, {summary['allocated_bytes']:,} allocated",
         flush=True,
     )
-    return steady, per_step
+    return steady
 
 
 def main():
@@ -159,11 +159,11 @@ def main():
         pairs = [case["pair"](row) for row in read_rows(arguments.texts / case["rows"])]
         rows = work / f"{name}.jsonl"
         write_rows(rows, pairs)
-        steady, _ = report(name, *train(snug, case, model, rows, work, name, []))
-        write_rows(rows, full_pairs(pairs, 300))
-        full = work / f"{name}_full"
-        more = ["data.packing=false", "training.per_device_train_batch_size=auto", "training.gradient_accumulation_steps=auto", "training.effective_batch_size=8"]
-        ceiling, _ = report(f"{name}, full rows", *train(snug, case, model, rows, work, full.name, more))
+        settings = [*case["settings"], f"training.max_steps={STEPS}"]
+        steady = report(name, *train(snug, case, model, rows, work, name, settings))
+        write_rows(rows, full_pairs(pairs, 1000))
+        settings = [*case["settings"], f"training.max_steps={FULL_STEPS}", "data.packing=false"]
+        ceiling = report(f"{name}, full rows", *train(snug, case, model, rows, work, f"{name}_full", settings))
         print(f"{name}: {100 * steady / ceiling:.1f}% of full rows", flush=True)
 
 
