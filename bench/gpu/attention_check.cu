@@ -260,6 +260,7 @@ std::vector<Problem> check_problems() {
   drop({"drop cross", 4, 4, 64, {70, 1, 128}, {130, 257, 5}, false}, 0.5F);
   drop({"drop t5 encoder", 4, 4, 64, {300, 65, 512, 1}, {}, false, 0, 32}, 0.1F);
   drop({"drop t5 decoder", 4, 4, 64, {700, 512}, {}, true, 0, 32, false}, 0.1F);
+  drop({"drop whole tiles", 2, 2, 64, {256, 128}, {}, true, 0, 0, true, 128, 0, 1, 0}, 0.1F);
   std::vector<int> many(300, 3);
   problems.push_back({"300 sequences", 2, 1, 64, many});
   return problems;

@@ -108,7 +108,7 @@ def train(snug, case, model, rows, work, name, settings):
     recipe = work / f"{name}.yml"
     recipe.write_text(stage_less((RECIPES / case["recipe"]).read_text(encoding="utf-8")), encoding="utf-8")
     settings = [
-        f"model.path={model}", f"data.train_file={rows}", "data.eval_file=null", "training.save_strategy=no", "training.eval_steps=0",
+        f"model.path={model}", f"data.train_file={rows}", "data.eval_file=null", "training.save_strategy=no", "training.eval_steps=0", "training.warmup_steps=0",
         "training.load_best_model_at_end=false", "logging.logging_steps=1", f"output_dir={work / ('run_' + name)}", *settings,
     ]  # fmt: skip
     command = [snug, "train", recipe, "--overwrite"]
