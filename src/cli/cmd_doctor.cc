@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/machine_memory.h"
 #include "cli/commands.h"
 #include "cli/make_backend.h"
@@ -89,6 +90,9 @@ int doctor_command(const DoctorOptions& options) {
   std::unique_ptr<Backend> backend;
   if (needs_card && first_problem(checks) == nullptr) {
     look_at_card_rates(options, backend, checks);
+  }
+  if (!needs_card) {
+    checks.push_back(check_processor(cpu_kernels(), processor_has_avx2()));
   }
   checks.push_back(check_memory(machine_memory_bytes(), available_memory_bytes()));
   append(checks, check_limits(read_process_limits(), 0));

@@ -1,10 +1,13 @@
-// Memory, limits and disk.
+// Processor, memory, limits and disk.
 #include "doctor/machine_checks.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <array>
 
 #include "base/bytes.h"
 #include "io/printable.h"
@@ -55,6 +58,29 @@ Check check_memory(int64_t all_bytes, std::optional<int64_t> available_bytes) {
       found.status = CheckStatus::warning;
       found.remedy = "loading a model and its data takes memory too: close what is not needed";
     }
+  }
+  return found;
+}
+
+bool processor_has_avx2() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx2") != 0;
+#else
+  return false;
+#endif
+}
+
+// A processor that is newer than the library is taken for the oldest one of its maker.
+Check check_processor(std::string_view kernels, bool has_avx2) {
+  constexpr std::array<std::string_view, 8> kOld = {"Prescott", "Core2",   "Penryn",    "Dunnington",
+                                                    "Nehalem",  "Opteron", "Barcelona", "Generic"};
+  Check found{.subject = "processor",
+              .text = fmt::format("OpenBLAS multiplies with its kernels for {}", printable(kernels))};
+  if (has_avx2 && std::find(kOld.begin(), kOld.end(), kernels) != kOld.end()) {
+    found.status = CheckStatus::warning;
+    found.text += ", which know no AVX2, as this processor does";
+    found.remedy =
+        "set OPENBLAS_CORETYPE=Haswell in the environment: on the CPU snug is up to twice as fast then";
   }
   return found;
 }

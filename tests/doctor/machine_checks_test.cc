@@ -56,6 +56,14 @@ TEST(Limits, FewFilesAndSmallFiles) {
   EXPECT_EQ(checks[0].status, CheckStatus::ok);
 }
 
+TEST(Processor, IsTakenForAnOldOne) {
+  Check check = check_processor("Prescott", true);
+  EXPECT_EQ(check.status, CheckStatus::warning);
+  EXPECT_NE(check.remedy.find("OPENBLAS_CORETYPE"), std::string::npos);
+  EXPECT_EQ(check_processor("Prescott", false).status, CheckStatus::ok);
+  EXPECT_EQ(check_processor("SkylakeX", true).status, CheckStatus::ok);
+}
+
 TEST(Limits, LittleMemory) {
   constexpr int64_t kGiB = int64_t{1} << 30;
   EXPECT_EQ(check_memory(8 * kGiB, 4 * kGiB).status, CheckStatus::ok);

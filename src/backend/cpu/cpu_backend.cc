@@ -133,7 +133,11 @@ std::optional<int64_t> CpuBackend::host_available_bytes() const {
 std::string cpu_libraries() {
   std::string_view config = openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE ..."
   size_t version_end = config.find(' ', config.find(' ') + 1);
-  return std::string(config.substr(0, version_end)) + " (kernels for " + openblas_get_corename() + ")";
+  return std::string(config.substr(0, version_end)) + " (kernels for " + cpu_kernels() + ")";
+}
+
+std::string cpu_kernels() {
+  return openblas_get_corename();
 }
 
 }  // namespace snug

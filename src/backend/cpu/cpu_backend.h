@@ -46,4 +46,7 @@ class CpuBackend : public Backend {
 // "OpenBLAS 0.3.21 (kernels for Haswell)", for --version.
 std::string cpu_libraries();
 
+// The processor that the library's kernels were made for, by its name there.
+std::string cpu_kernels();
+
 }  // namespace snug
