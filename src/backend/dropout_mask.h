@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "base/rng.h"
@@ -24,7 +25,7 @@ namespace snug {
 // More than any sequence has: the longest data.max_length.
 inline constexpr int64_t kMaskedKeys = int64_t{1} << 24;
 
-// constexpr, so that device code can call them too.
+// What is constexpr can be called by device code, too.
 
 constexpr uint64_t mask_stream(uint64_t stream, int64_t step) {
   return stream ^ mix(static_cast<uint64_t>(step));
@@ -44,8 +45,8 @@ constexpr uint32_t mask_half(uint32_t word, int i) {
 }
 
 // An element is kept if its half is at least this.
-constexpr uint32_t keep_limit(float probability) {
-  return std::min(static_cast<uint32_t>(static_cast<double>(probability) * 0x1p16 + 0.5), 0xFFFFU);
+inline uint32_t keep_limit(float probability) {
+  return static_cast<uint32_t>(std::min(std::lround(static_cast<double>(probability) * 0x1p16), 0xFFFFL));
 }
 
 // The first group of a query's row of weights: `query` is counted from the step's first.
