@@ -253,6 +253,7 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_forward_kernel(const __grid_constant__
 
 template <typename T, class Shape>
 bool launch(const AttentionArguments& a, cudaStream_t stream, cudaError_t& status) {
+  static_assert(!Shape::kDropout || Shape::kHeadDim <= kMostDroppedColumns);
   CUtensorMap k_map;
   CUtensorMap v_map;
   if (!hopper_is_built(hopper_forward_kernel<T, Shape>) ||
