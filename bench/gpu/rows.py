@@ -151,6 +151,9 @@ def main():
     parser.add_argument("--work", type=Path, default=Path("build/rows"))
     parser.add_argument("cases", nargs="*", default=list(CASES))
     arguments = parser.parse_args()
+    for name in arguments.cases:
+        if name not in CASES:
+            parser.error(f'no case "{name}"; there are {", ".join(CASES)}')
     arguments.work.mkdir(parents=True, exist_ok=True)
     for name in arguments.cases:
         case = CASES[name]
