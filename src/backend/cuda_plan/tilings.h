@@ -31,7 +31,7 @@ struct TiledProduct {
 // multiplied meanwhile, but it reads less. So larger ones are best for long sums. The guesses take them for
 // all; where the first does so and many sums are short, or too few tiles are made up for by cutting them, or
 // fp32 numbers are added to, a tile of one group is taken: the one that leaves the least of the card idle.
-// bench/gpu/README.md has what that brings.
+// bench/gpu/notes/tilings.md has what that brings.
 size_t tiling_for_hopper(std::span<const Tiling> guesses, const TiledProduct& product,
                          int64_t multiprocessors);
 
