@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "compile/adapters.h"
+#include "program/layer_values.h"
 #include "recipe/choices.h"
 
 namespace snug {
@@ -38,6 +39,12 @@ std::optional<Format> format_of(const TensorPart& part, const Format& chosen, co
     return stored_format(*spec.stored_codes, part, module);
   }
   return stays ? std::nullopt : std::optional(chosen);
+}
+
+// In fp8 inputs are rounded as well as weights, and most of what that does to a trained model's loss comes
+// from attention's products, a small part of all (docs/decisions/0037-fp8.md): they stay whole.
+bool may_be_coded(const Program& forward, const Op& linear, const Format& chosen) {
+  return chosen.coding != Coding::fp8 || is_mlp_product(forward.buffer(linear.outputs[0]).name);
 }
 
 // Nothing unless all tensors of the weight have one.
@@ -99,7 +106,7 @@ Program code_weights(Program forward, const Format& chosen, const ModelSpec& spe
       continue;
     }
     Buffer& weight = forward.buffer(op.inputs[1]);
-    if (!is_model_parameter(weight) || weight.format.is_coded()) {
+    if (!is_model_parameter(weight) || weight.format.is_coded() || !may_be_coded(forward, op, chosen)) {
       continue;
     }
     if (std::optional<Format> format = common_format(weight, chosen, spec)) {

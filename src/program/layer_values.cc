@@ -52,6 +52,10 @@ LayerValue layer_value_of(const std::string& buffer) {
   return *value;
 }
 
+bool is_mlp_product(std::string_view buffer) {
+  return buffer.ends_with(".gate_up") || buffer.ends_with(".down");
+}
+
 LayerValues layer_values_of(const Program& program) {
   LayerValues values;
   for (const Buffer& buffer : program.buffers) {

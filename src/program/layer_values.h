@@ -47,6 +47,8 @@ inline constexpr LayerValues kAllLayerValues = {(1U << kLayerValueCount) - 1};
 LayerValue layer_value_of(const std::string& buffer);
 // The same of any buffer; nothing if it holds none of them.
 std::optional<LayerValue> find_layer_value(std::string_view buffer);
+// Whether it is what one of the MLP's products makes.
+bool is_mlp_product(std::string_view buffer);
 
 struct Program;
 // Those that the layers of a model have: one without adapters has no `lora`.
