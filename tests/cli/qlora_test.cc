@@ -72,6 +72,15 @@ TEST_F(QloraRun, EveryMemoryPolicyGivesTheSameBits) {
       << card;
 }
 
+TEST_F(QloraRun, Fp8IsSaidToBeForTheMlps) {
+  CommandResult result = train("run", {"model.compute=fp8"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  CommandResult plan = run_snug({"plan", source_path("recipes/ship_log.yml"), "--set", "model.compute=fp8"});
+  EXPECT_NE(plan.output.find("bf16, MLPs in fp8"), std::string::npos) << plan.output;
+  std::string card = read_text_file(path("run") / "README.md");
+  EXPECT_NE(card.find("trained on MLPs in 8-bit floating-point numbers"), std::string::npos) << card;
+}
+
 TEST_F(QloraRun, ACheckpointOfBitsandbytes) {
   std::string model = quantised_model();
   Json inspection = json_output(run_snug({"inspect", model, "--json"}));
