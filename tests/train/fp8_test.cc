@@ -29,7 +29,7 @@ std::string refusal(const Recipe& recipe) {
   return "";
 }
 
-// Attention's stay whole: most of what fp8 does to a trained model's loss would come from them.
+// Attention's stay whole: much of what fp8 does to a trained model's loss would come from them.
 TEST(Fp8, OfTheLayersThatMayBeCodesThoseOfTheMlp) {
   auto formats_of = [](const Recipe& recipe) {
     TrainFixture fixture(recipe);
