@@ -41,8 +41,8 @@ std::optional<Format> format_of(const TensorPart& part, const Format& chosen, co
   return stays ? std::nullopt : std::optional(chosen);
 }
 
-// In fp8 inputs are rounded as well as weights, and attention's products, a small part of all, make about half
-// or more of what that does to a trained model's loss (docs/decisions/0037-fp8.md): they stay whole.
+// In fp8 inputs are rounded as well as weights. About half or more of what that does to a trained model's
+// loss comes from attention's products, a small part of all (docs/decisions/0037-fp8.md): they stay whole.
 bool may_be_coded(const Program& forward, const Op& linear, const Format& chosen) {
   return chosen.coding != Coding::fp8 || is_mlp_product(forward.buffer(linear.outputs[0]).name);
 }
