@@ -218,7 +218,7 @@ std::vector<Published> all_published() {
 std::optional<Json> catalogue_config(std::string_view hub_id) {
   for (const Published& published : all_published()) {
     if (std::find(published.ids.begin(), published.ids.end(), hub_id) != published.ids.end()) {
-      return published.config();
+      return std::make_optional(published.config());
     }
   }
   return std::nullopt;

@@ -43,7 +43,10 @@ void dropout_gradient(const Op& op, Gradients& gradients) {
 
 std::string check_copy(const Program& program, const Op& op) {
   const Buffer* x = input_of(program, op, 0);
-  return x == nullptr ? "needs x" : find_mismatch({{"y", output_of(program, op, 0), x->dims}});
+  if (x == nullptr) {
+    return "needs x";
+  }
+  return find_mismatch({{"y", output_of(program, op, 0), x->dims}});
 }
 
 std::string check_fill(const Program& program, const Op& op) {

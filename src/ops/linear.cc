@@ -32,8 +32,9 @@ std::string check_adapter(const Program& program, const Op& op) {
 std::string check_linear(const Program& program, const Op& op) {
   const Buffer* w = input_of(program, op, 1);
   std::string problem = check_product(input_of(program, op, 0), w, output_of(program, op, 0));
-  problem =
-      problem.empty() ? find_mismatch({{"bias", input_of(program, op, 2), {w->dims[0]}, true}}) : problem;
+  if (problem.empty()) {
+    problem = find_mismatch({{"bias", input_of(program, op, 2), {w->dims[0]}, true}});
+  }
   return problem.empty() ? check_adapter(program, op) : problem;
 }
 

@@ -185,7 +185,8 @@ RunRecord RunReader::read_record(const fs::path& folder, const Recipe& recipe, b
   Json manifest = read_manifest(folder);
   std::string path = (folder / kManifest).string();
   require_file(folder, kPlanFile);
-  const PlanFile& plan = known(plans_, folder / kPlanFile, [](const fs::path& file) {
+  fs::path plan_file = folder / kPlanFile;
+  const PlanFile& plan = known(plans_, plan_file, [](const fs::path& file) {
     Json json = read_json(file);
     bool has_layout = json.is_object() && json.erase("layout") > 0;  // large, and of no use here
     return PlanFile{read_plan_figures(json, file.string()), has_layout};
@@ -214,7 +215,8 @@ std::vector<RunRecord> RunReader::read(const fs::path& folder) {
   Json stages = manifest.value("stages", Json::array());
   bool is_staged = stages.is_array() && !stages.empty();
   // Only together do stages know what is stacked below them.
-  const std::vector<Recipe>& recipes = known(recipes_, folder / kRecipeFile, [&](const fs::path& file) {
+  fs::path recipe_file = folder / kRecipeFile;
+  const std::vector<Recipe>& recipes = known(recipes_, recipe_file, [&](const fs::path& file) {
     return is_staged ? read_recipes(file) : std::vector<Recipe>{read_recipe(file)};
   });
   std::vector<RunRecord> records;

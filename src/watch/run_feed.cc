@@ -94,11 +94,11 @@ std::optional<Json> RunFeed::rows(const std::string& id, int64_t offset, const s
     return std::nullopt;
   }
   RowNews news = read_new_rows(*folder / kMetricsFile, offset, mark);
-  return Json({{"from", news.from},
-               {"offset", news.offset},
-               {"mark", news.mark},
-               {"more", news.more},
-               {"rows", std::move(news.rows)}});
+  return std::make_optional(Json({{"from", news.from},
+                                  {"offset", news.offset},
+                                  {"mark", news.mark},
+                                  {"more", news.more},
+                                  {"rows", std::move(news.rows)}}));
 }
 
 std::optional<Json> RunFeed::plan(const std::string& id) {

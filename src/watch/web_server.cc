@@ -72,7 +72,7 @@ template <typename Ask>
 httplib::Server::Handler answering(Ask ask) {
   return [ask](const httplib::Request& request, httplib::Response& response) {
     try {
-      answer(response, ask(request));
+      answer(response, std::optional<Json>(ask(request)));
     } catch (const std::exception& error) {
       response.status = 500;
       response.set_content(printable(error.what(), 400) + "\n", "text/plain");
