@@ -18,6 +18,7 @@ struct DeviceRates {
   double ceiling_flops = 0;     // of large matrix products, all in: what speeds are held against
   double bytes_per_second = 0;  // of kernels that read and write the device's memory
   double seconds_per_op = 0;    // between the end of one and the next at work
+  bool scales_rows = true;      // whether products of 8 bits take a scale a row, or results are scaled apart
   // By Pace: how fast such ops are beside what the op table and the rates above make of them.
   std::array<double, kPaceCount> paces = {1, 1, 1, 1};
 

@@ -13,8 +13,9 @@ constexpr double kNotHidden = 0.1;
 double seconds_of(const OpCost& cost, const DeviceRates& rates) {
   double arithmetic = cost.flops / (cost.efficiency * cost.rate * rates.product_flops);
   double memory = cost.bytes / rates.bytes_per_second;
+  double apart_bytes = cost.apart_bytes + (rates.scales_rows ? 0 : cost.scaling_bytes);
   double work = std::max(arithmetic, memory) + kNotHidden * std::min(arithmetic, memory) +
-                cost.apart_bytes / rates.bytes_per_second;
+                apart_bytes / rates.bytes_per_second;
   return work / rates.pace_of(cost.pace) + cost.starts * rates.seconds_per_op;
 }
 

@@ -89,6 +89,9 @@ OpCost weight_product_cost(const Program& program, const Op& op, double elements
     // gradient.
     cost.apart_bytes = 2.0 * static_cast<double>(program.buffer(op.inputs[0]).max_elements() +
                                                  (op.kind == OpKind::linear ? 0 : w.max_elements()));
+    // Where results are scaled in passes, those that are added to are divided before as well.
+    double passes = op.accumulates != 0 ? 2 : 1;
+    cost.scaling_bytes = passes * 2.0 * static_cast<double>(program.buffer(op.outputs[0]).max_bytes());
   } else if (w.format.is_coded()) {
     DType dtype = program.buffer(op.inputs[0]).format.dtype;
     cost.apart_bytes = 2.0 * static_cast<double>(bytes_of(dtype, w.max_elements()));

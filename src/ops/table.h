@@ -19,11 +19,12 @@ inline constexpr size_t kPaceCount = 4;
 
 struct OpCost {
   double flops = 0;
-  double bytes = 0;        // read and written once each
-  double efficiency = 1;   // the share of the matrix units' rate for products that its flops reach
-  double starts = 1;       // of kernels, one behind the other: what an op takes however small it is
-  double apart_bytes = 0;  // moved before or behind all that, hidden by nothing
-  double rate = 1;         // of products, where it is not that of the run's dtype
+  double bytes = 0;          // read and written once each
+  double efficiency = 1;     // the share of the matrix units' rate for products that its flops reach
+  double starts = 1;         // of kernels, one behind the other: what an op takes however small it is
+  double apart_bytes = 0;    // moved before or behind all that, hidden by nothing
+  double scaling_bytes = 0;  // the same, where products of 8 bits take no scales of rows
+  double rate = 1;           // of products, where it is not that of the run's dtype
   Pace pace = Pace::usual;
 };
 

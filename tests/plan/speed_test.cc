@@ -87,6 +87,30 @@ TEST(Speed, IsWhatTakesLongerAndALittleOfTheOther) {
   EXPECT_NEAR(estimate.ceiling_seconds, 3 * flops / 700e12, 1e-12);
 }
 
+// Results of 8 bits are scaled in passes of their own where the device takes no scales of rows.
+TEST(Speed, PassesThatScaleCountWhereTheyAreMade) {
+  Program program;
+  BufferId x = program.add_buffer({.name = "x", .format = DType::bf16, .dims = {fixed(1024), fixed(512)}});
+  BufferId w = program.add_buffer({.name = "w", .format = kFp8, .dims = {fixed(256), fixed(512)}});
+  program.buffers[static_cast<size_t>(w)].format.dtype = DType::bf16;
+  program.buffers[static_cast<size_t>(w)].parts = {{.names = {"w"}, .row_begin = 0, .rows = 256}};
+  BufferId y = program.add_buffer({.name = "y", .format = DType::bf16, .dims = {fixed(1024), fixed(256)}});
+  Op written{.kind = OpKind::linear, .inputs = {x, w, kNoBuffer}, .outputs = {y}};
+  Op added = written;
+  added.accumulates = 1;
+  DeviceRates with_scales = kRates;
+  DeviceRates without = kRates;
+  without.scales_rows = false;
+  double pass = 2.0 * 1024 * 256 * 2 / 4e12;  // reads and writes y once
+  auto difference = [&](const Op& op) {
+    return op_seconds(program, op, without) - op_seconds(program, op, with_scales);
+  };
+  EXPECT_NEAR(difference(written), pass, 1e-6 * pass);
+  EXPECT_NEAR(difference(added), 2 * pass, 1e-6 * pass);
+  program.buffers[static_cast<size_t>(w)].format = DType::bf16;
+  EXPECT_EQ(difference(added), 0);
+}
+
 // One sequence through attention with the heads of Qwen2.5-7B, in seconds at an H200's rates.
 double attention_seconds(int64_t tokens) {
   Program program;

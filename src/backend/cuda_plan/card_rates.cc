@@ -43,6 +43,10 @@ bool has_bf16(const CardShape& shape) {
   return shape.capability >= 80;
 }
 
+bool scales_rows(int capability) {
+  return capability == 90;
+}
+
 double peak_flops(const CardShape& shape, DType dtype, bool tf32) {
   Units units = kUnits[0];
   for (const Units& known : kUnits) {
@@ -62,7 +66,8 @@ DeviceRates rates_of(const CardShape& shape, DType dtype, bool tf32) {
   return {.product_flops = kProductShare * peak,
           .ceiling_flops = kCeilingShare * peak,
           .bytes_per_second = kMemoryShare * shape.memory_bytes_hz,
-          .seconds_per_op = kSecondsPerOp};
+          .seconds_per_op = kSecondsPerOp,
+          .scales_rows = scales_rows(shape.capability)};
 }
 
 }  // namespace snug::cuda

@@ -24,6 +24,9 @@ bool adds_at_half_rate(std::string_view name);
 // Whether its matrix units multiply bf16.
 bool has_bf16(const CardShape& shape);
 
+// Whether products of 8 bits take a scale a row of both operands there: cuBLASLt has them for Hopper alone.
+bool scales_rows(int capability);
+
 // What its units could do at the highest clock, in floating-point operations a second.
 double peak_flops(const CardShape& shape, DType dtype, bool tf32);
 

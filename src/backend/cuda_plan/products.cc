@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda_plan/card_rates.h"
 #include "backend/cuda_plan/code_slices.h"
 #include "backend/cuda_plan/float8_scratch.h"
 #include "backend/cuda_plan/need_functions.h"
@@ -93,7 +94,6 @@ std::string find_unsupported_product(const Program& program, const Op& op) {
 std::string find_unsupported_float8(const Program& program, const Op& op, int capability) {
   const Buffer& weight = program.buffer(op.inputs[1]);
   constexpr int kAda = 89;
-  constexpr int kHopper = 90;
   if (capability != 0 && capability < kAda) {
     return fmt::format(
         "model.compute: fp8 multiplies numbers of 8 bits, which cards of compute capability 8.9 (Ada: RTX "
@@ -105,7 +105,7 @@ std::string find_unsupported_float8(const Program& program, const Op& op, int ca
     return "model.compute: fp8 adds up what becomes bf16 or fp16 on a card, but model.dtype is fp32: write "
            "model.dtype: bf16";
   }
-  if (weight.format.dtype == DType::f16 && capability != 0 && capability != kHopper) {
+  if (weight.format.dtype == DType::f16 && capability != 0 && !scales_rows(capability)) {
     return fmt::format(
         "model.compute: fp8 makes sums on this card (compute capability {}.{}) that are too large for fp16 "
         "before "
