@@ -30,6 +30,7 @@
 #include "fit/choice.h"
 #include "fit/recompute_search.h"
 #include "gpu/checkpoint_cost.h"
+#include "gpu/energy.h"
 #include "gpu/profiling_backend.h"
 #include "gpu/same_start.h"
 #include "io/json.h"
@@ -37,6 +38,7 @@
 #include "model/locate.h"
 #include "plan/speed.h"
 #include "plan/training.h"
+#include "program/step_clock.h"
 #include "recipe/choices.h"
 #include "train/code_placer.h"
 #include "train/trainer.h"
@@ -333,6 +335,8 @@ struct Timing {
   std::vector<double> losses;
   double enqueue_seconds = 0;      // of the host, a step whose result is read later
   double ahead_seconds = 0;        // of such a step
+  double ahead_watts = 0;          // that the card draws meanwhile; 0 where it does not tell
+  double ahead_loss = 0;           // of the last one
   int64_t early_driver_bytes = 0;  // when everything has run once and the graphs are recorded
 };
 
@@ -344,20 +348,25 @@ std::vector<Batch> step_batches(const Drawing& drawing) {
   return batches;
 }
 
-// As the trainer takes steps between two that are logged.
+// As the trainer takes steps between two that are logged: so many that they take a second or more, as the
+// card counts its joules a few times a second.
 void time_steps_ahead(const Drawing& drawing, StepRunner& runner, Timing& timing) {
-  constexpr int64_t kSteps = 4;
+  int64_t steps = std::clamp<int64_t>(static_cast<int64_t>(1.5 / timing.median_seconds), 4, kHistorySteps);
   std::vector<Batch> batches = step_batches(drawing);
   auto start = std::chrono::steady_clock::now();
+  std::optional<double> joules = card_joules();
   auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kSteps;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  for (int64_t step = 0; step < kSteps; ++step) {
-    runner.enqueue_step(batches, step, kSteps);
+  for (int64_t step = 0; step < steps; ++step) {
+    runner.enqueue_step(batches, step, steps);
   }
-  timing.enqueue_seconds = seconds();
-  runner.take_results();
-  timing.ahead_seconds = seconds();
+  timing.enqueue_seconds = seconds() / static_cast<double>(steps);
+  timing.ahead_loss = runner.take_results().back().loss;
+  timing.ahead_seconds = seconds() / static_cast<double>(steps);
+  if (joules) {
+    timing.ahead_watts = (*card_joules() - *joules) / seconds();
+  }
 }
 
 Timing run_steps(const Arguments& arguments, const Drawing& drawing, StepRunner& runner,
@@ -380,9 +389,9 @@ Timing run_steps(const Arguments& arguments, const Drawing& drawing, StepRunner&
       timing.early_driver_bytes = backend.driver_bytes();
     }
   }
-  time_steps_ahead(drawing, runner, timing);
   std::sort(seconds.begin() + 3, seconds.end());
   timing.median_seconds = seconds[3 + (seconds.size() - 3) / 2];
+  time_steps_ahead(drawing, runner, timing);
   return timing;
 }
 
@@ -464,6 +473,9 @@ int run(int argc, char** argv) {
     report["tok_s"] = speed;
     report["step_s"] = timing.median_seconds;
     report["ahead_step_s"] = timing.ahead_seconds;
+    report["ahead_tok_s"] = tokens / timing.ahead_seconds;
+    report["ahead_watts"] = timing.ahead_watts;
+    report["ahead_loss"] = timing.ahead_loss;
     report["enqueue_s"] = timing.enqueue_seconds;
     report["share_of_limit"] = speed / limit;
     report["loss_scale"] = runner.loss_scale();

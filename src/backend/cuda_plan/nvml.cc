@@ -36,6 +36,7 @@ NvmlTable open_nvml() {
   find(library, "nvmlDeviceGetGraphicsRunningProcesses_v3", table.graphics_processes);
   find(library, "nvmlDeviceGetTemperature", table.temperature);
   find(library, "nvmlDeviceGetPowerUsage", table.power);
+  find(library, "nvmlDeviceGetTotalEnergyConsumption", table.energy);
   // Drivers before 535 know them by another name.
   find(library, "nvmlDeviceGetCurrentClocksEventReasons", table.slowdown_reasons);
   if (table.slowdown_reasons == nullptr) {

@@ -47,6 +47,7 @@ struct NvmlTable {
   int (*graphics_processes)(void* card, unsigned* count, NvmlProcess* processes) = nullptr;
   int (*temperature)(void* card, int sensor, unsigned* celsius) = nullptr;
   int (*power)(void* card, unsigned* milliwatts) = nullptr;
+  int (*energy)(void* card, unsigned long long* millijoules) = nullptr;  // since the driver was loaded
   // Why its clocks are lower than asked for: bits.
   int (*slowdown_reasons)(void* card, unsigned long long* reasons) = nullptr;
   int (*process_name)(unsigned pid, char* text, unsigned length) = nullptr;
