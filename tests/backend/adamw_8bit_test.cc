@@ -146,14 +146,78 @@ TEST(Adamw8bit, CodesAreTheNearest) {
   }
 }
 
+// log2 and 2^x with an error of their own, larger than that of a card's units.
+template <int kThousandths>
+struct RoughMath {
+  static float log2(float x) { return std::log2(x) + 1e-7F * kThousandths; }
+  static float exp2(float x) { return std::exp2(x) * (1 + 1e-9F * kThousandths); }
+};
+
+template <bool kHasSigns, typename Math>
+void expect_calculated_codes(const std::vector<float>& numbers) {
+  DynamicMap map = dynamic_map(kHasSigns);
+  std::array<float, kBoundNodes> nodes{};
+  for (uint32_t node = 1; node < kBoundNodes; ++node) {
+    nodes[node] = node_bound(map.data(), node);
+  }
+  std::array<CodeBounds, kDynamicMapEntries> bounds;
+  for (uint32_t code = 0; code < bounds.size(); ++code) {
+    bounds[code] = bounds_of(map.data(), code);
+  }
+  for (float number : numbers) {
+    uint32_t nearly = nearly_code<kHasSigns, Math>(number);
+    ASSERT_LT(nearly, bounds.size());
+    ASSERT_EQ(corrected_code(nearly, number, bounds[nearly]), dynamic_code(nodes.data(), number))
+        << number << ", calculated: " << nearly;
+  }
+}
+
+// What is calculated is what is found by searching: for every value, the numbers around every bound and
+// around every decade's, and numbers of all sizes.
+TEST(Adamw8bit, CalculatedCodesAreTheNearest) {
+  std::vector<float> numbers = {0.0F, 1.0F, std::nextafter(1.0F, 2.0F), 1e-20F, 1e-38F, 1e-40F};
+  auto add_around = [&](float middle) {
+    float below = middle;
+    float above = middle;
+    for (int i = 0; i < 4; ++i) {
+      numbers.insert(numbers.end(), {below, above});
+      below = std::nextafter(below, 0.0F);
+      above = std::nextafter(above, 1.0F);
+    }
+  };
+  for (bool is_signed : {true, false}) {
+    DynamicMap map = dynamic_map(is_signed);
+    for (size_t code = 0; code + 1 < map.size(); ++code) {
+      add_around(std::fabs(map[code]));
+      add_around(std::fabs((map[code] + map[code + 1]) * 0.5F));
+    }
+  }
+  for (int decade = 1; decade < 9; ++decade) {
+    add_around(static_cast<float>(std::pow(10.0, -decade)));
+  }
+  for (float value : random_values(200000, 3)) {
+    numbers.push_back(std::exp2(-std::fabs(value) * 10));
+  }
+  std::vector<float> with_signs = numbers;
+  for (float number : numbers) {
+    with_signs.push_back(-number);
+  }
+  expect_calculated_codes<true, RoughMath<0>>(with_signs);
+  expect_calculated_codes<true, RoughMath<1000>>(with_signs);
+  expect_calculated_codes<true, RoughMath<-1000>>(with_signs);
+  expect_calculated_codes<false, RoughMath<0>>(numbers);
+  expect_calculated_codes<false, RoughMath<1000>>(numbers);
+  expect_calculated_codes<false, RoughMath<-1000>>(numbers);
+}
+
 TEST(Adamw8bit, FirstMomentsKeepTheirSign) {
   DynamicMap map = dynamic_map(true);
-  uint8_t zero = 127;
+  uint8_t zero = kCodeOfZero;
   ASSERT_EQ(map[zero], 0.0F);
-  EXPECT_EQ(with_sign_of(-1e-9F, zero, map.data()), zero - 1);
-  EXPECT_EQ(with_sign_of(1e-9F, zero, map.data()), zero);
-  EXPECT_EQ(with_sign_of(1e-9F, zero - 1, map.data()), zero);
-  EXPECT_EQ(with_sign_of(-0.5F, 20, map.data()), 20);
+  EXPECT_EQ(with_sign_of(-1e-9F, zero), zero - 1);
+  EXPECT_EQ(with_sign_of(1e-9F, zero), zero);
+  EXPECT_EQ(with_sign_of(1e-9F, zero - 1), zero);
+  EXPECT_EQ(with_sign_of(-0.5F, 20), 20);
 }
 
 // Every element of a block has random bits of its own.

@@ -78,7 +78,7 @@ void write_moments(const MomentPart& moment, bool plain, int64_t block, std::spa
   for (size_t i = 0; i < values.size(); ++i) {
     codes[i] = dynamic_code(levels.bounds.data(), values[i] * factor);
     if (keeps_sign) {
-      codes[i] = with_sign_of(values[i], codes[i], levels.map);
+      codes[i] = with_sign_of(values[i], codes[i]);
     }
   }
 }

@@ -1,5 +1,7 @@
 // AdamW with moments in 8 bits (backend/adamw_8bit_formula.h): one pass over memory, a warp for each block of
 // 256 elements, whose largest magnitudes its threads find by exchanging registers.
+#include <array>
+#include <bit>
 #include <cmath>
 #include <span>
 
@@ -7,6 +9,8 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda/optimizer_lists.cuh"
+#include "backend/cuda/power_of_two.cuh"
+#include "backend/cuda/update_by_chance.cuh"
 #include "backend/state_parts.h"
 #include "program/operands.h"
 
@@ -33,74 +37,47 @@ struct PartEntry {
   bool is_aligned = false;  // gradient, parameter and copy begin at a multiple of 16 bytes
 };
 
+// By the units' own instructions; of numbers too small to be normal the logarithm is that of zero.
+struct QuickMath {
+  __device__ static float log2(float x) {
+    float result;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+  }
+  __device__ static float exp2(float x) { return power_of_two(x); }
+};
+
 // The values of codes, and the bounds between them.
 struct Levels {
   float map[kDynamicMapEntries];
-  float bounds[kBoundNodes];
+  CodeBounds bounds[kDynamicMapEntries];
 
   __device__ void fill(const float* values) {
     map[threadIdx.x] = values[threadIdx.x];
-    bounds[threadIdx.x] = threadIdx.x == 0 ? 0.0F : node_bound(values, threadIdx.x);
+    bounds[threadIdx.x] = bounds_of(values, threadIdx.x);
+  }
+  template <bool kHasSigns>
+  __device__ uint8_t code_of(float scaled) const {
+    uint32_t nearly = nearly_code<kHasSigns, QuickMath>(scaled);
+    return corrected_code(nearly, scaled, bounds[nearly]);
   }
 };
 
-// Up to four neighbours; `count` may be negative.
-template <typename T>
-__device__ inline Vector<T, 4> load_some(const T* source, int64_t count, bool is_aligned) {
-  if (is_aligned && count >= 4) {
-    return load<4>(source);
-  }
-  Vector<T, 4> values{};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (i < count) {
-      values.at[i] = source[i];
-    }
-  }
-  return values;
-}
-
-__device__ inline Vector<float, 4> load_some(const GradientView& gradient, int64_t first, int64_t count,
-                                             bool is_aligned) {
-  if (is_aligned && count >= 4) {
-    return gradient.load<4>(first);
-  }
-  Vector<float, 4> values{};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (i < count) {
-      values.at[i] = gradient.at(first + i);
-    }
-  }
-  return values;
-}
-
-template <typename T>
-__device__ inline void store_some(T* destination, const Vector<T, 4>& values, int64_t count,
-                                  bool is_aligned) {
-  if (is_aligned && count >= 4) {
-    store<4>(destination, values);
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (i < count) {
-      destination[i] = values.at[i];
-    }
-  }
-}
-
-// The eight elements of a thread: four neighbours in each half of the block.
+// The eight elements of a thread: four neighbours in each half of the block. kWhole: the block is not a
+// tensor's last, shorter one; the tensor begins at a multiple of 16 bytes everywhere, and its moments are
+// codes. That is nearly all of them, and leaves nothing to ask.
+template <bool kWhole>
 struct Places {
   int64_t begin;  // of the block, within the tensor
   int64_t count;  // of its elements
   int first;      // within the block
 
   __device__ int64_t place(int half) const { return begin + half * kHalf + first; }
-  __device__ int64_t left(int half) const { return count - half * kHalf - first; }
+  __device__ int64_t left(int half) const { return kWhole ? 4 : count - half * kHalf - first; }
 };
 
-__device__ inline void read_moments(const MomentPart& moment, bool plain, const Places& places,
+template <bool kWhole>
+__device__ inline void read_moments(const MomentPart& moment, bool plain, const Places<kWhole>& places,
                                     const Levels& levels, float (&values)[8]) {
   float scale = plain ? 1.0F : moment.scales[places.begin / kStateBlock];
 #pragma unroll
@@ -124,8 +101,8 @@ __device__ inline void read_moments(const MomentPart& moment, bool plain, const 
 }
 
 // `largest` is that of the thread's elements.
-template <bool kKeepsSign>
-__device__ inline void write_moments(const MomentPart& moment, bool plain, const Places& places,
+template <bool kHasSigns, bool kWhole>
+__device__ inline void write_moments(const MomentPart& moment, bool plain, const Places<kWhole>& places,
                                      const Levels& levels, const float (&values)[8], float largest) {
   if (plain) {
 #pragma unroll
@@ -153,9 +130,9 @@ __device__ inline void write_moments(const MomentPart& moment, bool plain, const
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float value = values[4 * half + i];
-      codes.at[i] = dynamic_code(levels.bounds, value * factor);
-      if constexpr (kKeepsSign) {
-        codes.at[i] = with_sign_of(value, codes.at[i], levels.map);
+      codes.at[i] = levels.code_of<kHasSigns>(value * factor);
+      if constexpr (kHasSigns) {
+        codes.at[i] = with_sign_of(value, codes.at[i]);
       }
     }
     store_some(static_cast<uint8_t*>(moment.values) + places.place(half), codes, places.left(half), true);
@@ -169,54 +146,89 @@ struct BlockStep {
   uint64_t stream;
 };
 
+// bf16 by chance: two numbers of 16 random bits each; `quick` where neither is special or next to the
+// largest.
+__device__ inline uint32_t round_two(float low, float high, uint32_t random_bits, bool quick) {
+  auto both = [&](auto rounding) {
+    return __byte_perm(rounding(low, random_bits & 0xffffU), rounding(high, random_bits >> 16), 0x7632);
+  };
+  return quick ? both(PlainRounding{}) : both(AnyRounding{});
+}
+
+// Four parameters of a thread, out of eight, whose random bits `words` are.
+template <typename P>
+__device__ inline Vector<P, 4> rounded_four(const float* values, const std::array<uint32_t, 4>& words,
+                                            int half, bool quick) {
+  if constexpr (std::is_same_v<P, __nv_bfloat16>) {
+    auto first = static_cast<size_t>(2 * half);
+    Vector<uint32_t, 2> pairs{{round_two(values[0], values[1], words[first], quick),
+                               round_two(values[2], values[3], words[first + 1], quick)}};
+    return std::bit_cast<Vector<P, 4>>(pairs);
+  } else {
+    return {{round_to<P>(values[0]), round_to<P>(values[1]), round_to<P>(values[2]), round_to<P>(values[3])}};
+  }
+}
+
 // One block of a tensor, by one warp. `P` is the dtype of the parameters, `Copy` that of the compute copy or
-// None.
-template <typename P, typename Copy>
-__device__ inline void update_block(const PartEntry& entry, const Places& places, const BlockStep& step,
-                                    const Levels& first_levels, const Levels& second_levels) {
+// None. All that is read is asked for before anything is written.
+template <typename P, typename Copy, bool kWhole>
+__device__ inline void update_block(const PartEntry& entry, const Places<kWhole>& places,
+                                    const BlockStep& step, const Levels& first_levels,
+                                    const Levels& second_levels) {
+  bool plain = !kWhole && entry.plain;
+  bool is_aligned = kWhole || entry.is_aligned;
+  Vector<float, 4> gradients[2];
+  Vector<P, 4> parameters[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    int64_t place = places.place(half);
+    gradients[half] = load_some(entry.gradient, place, places.left(half), is_aligned);
+    parameters[half] =
+        load_some(static_cast<const P*>(entry.parameter) + place, places.left(half), is_aligned);
+  }
   float first[8];
   float second[8];
-  read_moments(entry.first, entry.plain, places, first_levels, first);
-  read_moments(entry.second, entry.plain, places, second_levels, second);
+  read_moments(entry.first, plain, places, first_levels, first);
+  read_moments(entry.second, plain, places, second_levels, second);
   std::array<uint32_t, 4> words{};
   if constexpr (std::is_same_v<P, __nv_bfloat16>) {
     words = philox(step.seed, step.stream, rounding_place(places.place(0)).counter);
   }
+  float after[8];
   float largest_first = 0;
   float largest_second = 0;
+  float size = 0;  // no parameter is larger; NaN if one is
+#pragma unroll
+  for (int at = 0; at < 8; ++at) {
+    AdamwElement element = updated(step.step, step.decay, gradients[at / 4].at[at % 4],
+                                   {to_float(parameters[at / 4].at[at % 4]), first[at], second[at]});
+    bool is_there = at % 4 < places.left(at / 4);
+    first[at] = is_there ? element.first : 0.0F;
+    second[at] = is_there ? element.second : 0.0F;
+    after[at] = element.parameter;
+    largest_first = fmaxf(largest_first, fabsf(first[at]));
+    largest_second = fmaxf(largest_second, fabsf(second[at]));
+    size += fabsf(element.parameter);
+  }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
+    const float* values = after + 4 * half;
     int64_t place = places.place(half);
     int64_t left = places.left(half);
-    Vector<float, 4> gradient = load_some(entry.gradient, place, left, entry.is_aligned);
-    auto parameter = load_some(static_cast<P*>(entry.parameter) + place, left, entry.is_aligned);
-    Vector<std::conditional_t<std::is_same_v<Copy, None>, float, Copy>, 4> copy;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      int at = 4 * half + i;
-      AdamwElement after =
-          updated(step.step, step.decay, gradient.at[i], {to_float(parameter.at[i]), first[at], second[at]});
-      first[at] = i < left ? after.first : 0.0F;
-      second[at] = i < left ? after.second : 0.0F;
-      largest_first = fmaxf(largest_first, fabsf(first[at]));
-      largest_second = fmaxf(largest_second, fabsf(second[at]));
-      put(after.parameter, words[static_cast<size_t>(at / 2)] >> at % 2 * 16, parameter.at[i]);
-      if constexpr (!std::is_same_v<Copy, None>) {
-        copy.at[i] = round_to<Copy>(after.parameter);
-      }
-    }
-    store_some(static_cast<P*>(entry.parameter) + place, parameter, left, entry.is_aligned);
+    store_some(static_cast<P*>(entry.parameter) + place,
+               rounded_four<P>(values, words, half, size < kPlainSize), left, is_aligned);
     if constexpr (!std::is_same_v<Copy, None>) {
-      store_some(static_cast<Copy*>(entry.copy) + place, copy, left, entry.is_aligned);
+      store_some(static_cast<Copy*>(entry.copy) + place, rounded_four<Copy>(values, words, half, true), left,
+                 is_aligned);
     }
   }
-  write_moments<true>(entry.first, entry.plain, places, first_levels, first, largest_first);
-  write_moments<false>(entry.second, entry.plain, places, second_levels, second, largest_second);
+  write_moments<true>(entry.first, plain, places, first_levels, first, largest_first);
+  write_moments<false>(entry.second, plain, places, second_levels, second, largest_second);
 }
 
 // A norm that is not finite means that the gradients are not: the update is skipped.
 template <typename P, typename Copy>
-__global__ void __launch_bounds__(kUpdateThreads)
+__global__ void __launch_bounds__(kUpdateThreads, 4)
     adamw_8bit_kernel(const __grid_constant__ TensorList<PartEntry> list, UpdateInputs inputs,
                       const float* maps) {
   __shared__ Levels first_levels;
@@ -240,13 +252,13 @@ __global__ void __launch_bounds__(kUpdateThreads)
   int warp = static_cast<int>(threadIdx.x) / 32;
   int lane = static_cast<int>(threadIdx.x) % 32;
   for (int64_t block = begin + warp * kStateBlock; block < end; block += kWarps * kStateBlock) {
-    Places places{.begin = block, .count = min(kStateBlock, end - block), .first = 4 * lane};
-    update_block<P, Copy>(entry, places, step, first_levels, second_levels);
+    int64_t count = min(kStateBlock, end - block);
+    if (entry.is_aligned && !entry.plain && count == kStateBlock) {
+      update_block<P, Copy>(entry, Places<true>{block, count, 4 * lane}, step, first_levels, second_levels);
+    } else {
+      update_block<P, Copy>(entry, Places<false>{block, count, 4 * lane}, step, first_levels, second_levels);
+    }
   }
-}
-
-bool begins_aligned(const void* address) {
-  return reinterpret_cast<uintptr_t>(address) % 16 == 0;
 }
 
 // Calls body(TypeTag<P>, TypeTag<Copy>) for the formats that compile/optimizer.cc makes.

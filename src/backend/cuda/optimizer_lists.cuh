@@ -89,8 +89,9 @@ struct UpdateInputs {
   const int64_t* random;  // seed, step; null where nothing is rounded by chance
 };
 
-// The sum over a block of kUpdateThreads, in one order whatever the values. Once a kernel: what it shares is
-// not free again before all threads have read it.
+// The sum over a block of kUpdateThreads, in one order whatever the values. Once a kernel for each `kPlace`:
+// what it shares is not free again before all threads have read it.
+template <int kPlace = 0>
 __device__ inline double block_sum(double value) {
   constexpr int kWarps = kUpdateThreads / 32;
   __shared__ double shared[kWarps];
@@ -141,6 +142,56 @@ struct GradientView {
     return values;
   }
 };
+
+inline bool begins_aligned(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % 16 == 0;
+}
+
+// Up to four neighbours; `count` may be negative.
+template <typename T>
+__device__ inline Vector<T, 4> load_some(const T* source, int64_t count, bool is_aligned) {
+  if (is_aligned && count >= 4) {
+    return load<4>(source);
+  }
+  Vector<T, 4> values{};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < count) {
+      values.at[i] = source[i];
+    }
+  }
+  return values;
+}
+
+__device__ inline Vector<float, 4> load_some(const GradientView& gradient, int64_t first, int64_t count,
+                                             bool is_aligned) {
+  if (is_aligned && count >= 4) {
+    return gradient.load<4>(first);
+  }
+  Vector<float, 4> values{};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < count) {
+      values.at[i] = gradient.at(first + i);
+    }
+  }
+  return values;
+}
+
+template <typename T>
+__device__ inline void store_some(T* destination, const Vector<T, 4>& values, int64_t count,
+                                  bool is_aligned) {
+  if (is_aligned && count >= 4) {
+    store<4>(destination, values);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < count) {
+      destination[i] = values.at[i];
+    }
+  }
+}
 
 // What is beside a parameter, as a type: nothing, a compute copy (__half), or a rest (int16_t).
 struct None {};
