@@ -1,4 +1,6 @@
 // The update: one norm over all gradients, the step's scalars, then one pass over all trainable parameters.
+#include <span>
+
 #include "ops/rows.h"
 #include "ops/shapes.h"
 #include "program/operands.h"
@@ -167,6 +169,18 @@ OpCost cost_of_update(const Program& program, const Op& op) {
   return {bytes, bytes};
 }
 
+// Gradients are read for the means of squares, for the size of the update, and for the update.
+OpCost cost_of_adafactor(const Program& program, const Op& op) {
+  OpCost cost = cost_of_update(program, op);
+  size_t count = attributes_of<AdafactorAttributes>(op).weight_decay.size();
+  for (BufferId id : std::span(op.inputs).first(count)) {
+    auto bytes = static_cast<double>(program.buffer(id).max_bytes());
+    cost.bytes += 2 * bytes;
+    cost.flops += 2 * bytes;
+  }
+  return cost;
+}
+
 }  // namespace
 
 const OpRow kScaleLossRow = {.kind = OpKind::scale_loss,
@@ -201,7 +215,7 @@ const OpRow kAdamw8bitRow = {.kind = OpKind::adamw_8bit,
 const OpRow kAdafactorRow = {.kind = OpKind::adafactor,
                              .name = "adafactor",
                              .find_shape_problem = check_adafactor,
-                             .cost = cost_of_update,
+                             .cost = cost_of_adafactor,
                              .output_effect = adamw_output_effect};
 
 }  // namespace snug

@@ -15,11 +15,7 @@ int64_t gradient_norm_workspace(const Program& program, const Op& op) {
 }
 
 int64_t adafactor_workspace(const Program& /*program*/, const Op& op) {
-  int64_t most = 0;
-  for (const FactoredTensor& tensor : attributes_of<AdafactorAttributes>(op).tensors) {
-    most = std::max(most, AdafactorScratch::bytes(tensor));
-  }
-  return most;
+  return adafactor_scratch_bytes(attributes_of<AdafactorAttributes>(op).tensors);
 }
 
 }  // namespace snug::cuda
