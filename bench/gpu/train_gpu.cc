@@ -4,8 +4,9 @@
 //   train_gpu model=Qwen/Qwen2.5-7B-Instruct batch=4 length=2048 [target=256] [rank=128] [dtype=bf16]
 //             [quantization=none|nf4|nf4_double|fp4|int8] [compute=dtype|fp8] [memory=23.6GiB] [chunk=1024]
 //             [steps=6] [accumulate=1] [recompute=none|selective|full|fit|none:8,selective:24] [graphs=1]
-//             [profile=0] [plan=0] [states=fp32|bf16|8bit] [gradients=fp32|bf16] [dropout=0.05]
-//             [model_dropout=0] [learned=1] [curve=FOLDER] [checkpoint=FOLDER] [weights=FOLDER]
+//             [profile=0] [plan=0] [optim=adamw|adafactor] [states=fp32|bf16|8bit] [gradients=fp32|bf16]
+//             [dropout=0.05] [model_dropout=0] [learned=1] [curve=FOLDER] [checkpoint=FOLDER]
+//             [weights=FOLDER]
 // rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`, none:8,selective:24 says what
 // each layer does; plan=1 needs no card. With curve, two batches come in turn, all losses are printed, and
 // FOLDER gets what peer.py needs to do the same. With checkpoint, what saving one there costs is measured
@@ -72,6 +73,7 @@ Arguments read_arguments(int argc, char** argv) {
                          {"steps", "6"},
                          {"accumulate", "1"},
                          {"graphs", "1"},
+                         {"optim", "adamw"},
                          {"states", "fp32"},
                          {"gradients", "fp32"},
                          {"dropout", "0"},
@@ -116,6 +118,7 @@ Recipe make_recipe(const Arguments& arguments) {
   recipe.training.per_device_train_batch_size = number(arguments, "batch");
   recipe.training.gradient_accumulation_steps = number(arguments, "accumulate");
   recipe.training.learning_rate = 1e-4;
+  recipe.training.optim = choice_of(kOptimizers, arguments.at("optim"));
   recipe.training.optimizer_states = choice_of(kOptimizerStates, arguments.at("states"));
   recipe.training.gradient_dtype = choice_of(kGradientDtypes, arguments.at("gradients"));
   if (!arguments.at("curve").empty()) {  // as the peer's optimizer
@@ -425,6 +428,7 @@ int run(int argc, char** argv) {
                  {"rank", arguments.at("rank")},
                  {"quantization", arguments.at("quantization")},
                  {"compute", arguments.at("compute")},
+                 {"optim", arguments.at("optim")},
                  {"states", arguments.at("states")},
                  {"gradients", arguments.at("gradients")},
                  {"accumulate", arguments.at("accumulate")},
