@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The peer: transformers + PEFT (Liger's kernels too, if asked) on the same case as train_gpu.
 
-Random weights at the published shape, random tokens, fused AdamW. Prints one line "PEER {json}".
+Random weights at the published shape, random tokens, fused AdamW unless --optim says another one. Prints one line
+"PEER {json}".
   peer.py --model Qwen/Qwen2.5-7B-Instruct --batch 4 --length 2048 [--rank 128] [--dtype bf16]
           [--checkpointing] [--liger] [--nf4-double] [--target 256] [--steps 6] [--curve FOLDER] [--fp32-weights]
+          [--optim adamw|adamw8bit|adafactor]
 --curve begins with the weights and sees the tokens that train_gpu wrote to the folder, and prints all losses.
 PEER_PATH names a folder with peft, liger_kernel and bitsandbytes where they are not installed.
 """
@@ -96,6 +98,16 @@ def make_model(options, dtype):
     return model.train()
 
 
+def make_optimizer(options, trainable):
+    if options.optim == "adamw8bit":
+        import bitsandbytes
+
+        return bitsandbytes.optim.AdamW8bit(trainable, lr=1e-4, weight_decay=0.0)
+    if options.optim == "adafactor":  # as Trainer makes it
+        return transformers.optimization.Adafactor(trainable, lr=1e-4, scale_parameter=False, relative_step=False)
+    return torch.optim.AdamW(trainable, lr=1e-4, fused=True, weight_decay=0.0)
+
+
 class SameStart:
     """The weights and batches of train_gpu's curve=FOLDER."""
 
@@ -140,13 +152,14 @@ def main():
     parser.add_argument("--nf4-double", action="store_true", help="the base in 4 bits, by bitsandbytes")
     parser.add_argument("--curve", default="")
     parser.add_argument("--fp32-weights", action="store_true", help="compute in dtype by autocast, as Trainer's bf16")
+    parser.add_argument("--optim", default="adamw", choices=["adamw", "adamw8bit", "adafactor"])
     options = parser.parse_args()
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[options.dtype]
     torch.manual_seed(0)
     model = make_model(options, torch.float32 if options.fp32_weights else dtype)
     trainable = [p for p in model.parameters() if p.requires_grad]
     start_point = SameStart(options.curve, model, options) if options.curve else None
-    optimizer = torch.optim.AdamW(trainable, lr=1e-4, fused=True, weight_decay=0.0)
+    optimizer = make_optimizer(options, trainable)
     vocabulary = model.config.vocab_size
     seconds = []
     losses = []

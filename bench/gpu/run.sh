@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # snug and its peer on the same cases, one after the other in one call, and a table of both.
 #
-#   bench/gpu/run.sh [case...]      cases: A B C C2 D D2 E E2 Q3 Q3R F7 F15 F05, curve_lora, curve_full; default: all
+#   bench/gpu/run.sh [case...]      cases: A B C C2 D D2 E E2 E8 EA Q3 Q3R F7 F15 F05, curve_lora, curve_full; default: all
 # The curve cases begin with the same weights, see the same tokens, and compare the losses.
 #   TRAIN_GPU  the benchmark program (default build/cuda/train_gpu)
 #   PYTHON     the python that has torch and transformers; "" leaves the peer out
@@ -36,7 +36,7 @@ case_of() { echo "CASE $1" | tee -a "$log"; }
 qwen=Qwen/Qwen2.5-7B-Instruct
 mistral=mistralai/Mistral-7B-Instruct-v0.3
 t5=google/flan-t5-xl
-for name in "${@:-A B C C2 D D2 E E2 Q3 Q3R F7 F15 F05 curve_lora curve_full}"; do
+for name in "${@:-A B C C2 D D2 E E2 E8 EA Q3 Q3R F7 F15 F05 curve_lora curve_full}"; do
   for one in $name; do
     case_of "$one"
     case $one in
@@ -77,6 +77,14 @@ for name in "${@:-A B C C2 D D2 E E2 Q3 Q3R F7 F15 F05 curve_lora curve_full}"; 
       E2)
         snug model=$t5 batch=8 length=512 target=256 rank=0
         peer --model $t5 --batch 8 --length 512 --target 256 --rank 0
+        ;;
+      E8)
+        snug model=$t5 batch=8 length=512 target=256 rank=0 states=8bit gradients=bf16
+        peer --model $t5 --batch 8 --length 512 --target 256 --rank 0 --optim adamw8bit
+        ;;
+      EA)
+        snug model=$t5 batch=8 length=512 target=256 rank=0 optim=adafactor
+        peer --model $t5 --batch 8 --length 512 --target 256 --rank 0 --optim adafactor
         ;;
       Q3)
         snug model=Qwen/Qwen3-8B batch=2 length=2048 rank=16 accumulate=4

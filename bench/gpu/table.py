@@ -36,7 +36,8 @@ def name_of(row):
     if "stack" in row:  # of rivals.py
         return f"{row['stack']}, {'recompute' if row['recompute'] else 'keep'} ({row['log']})"
     name = "transformers" + (" + PEFT" if row["rank"] else "") + (" + Liger" if row["liger"] else "")
-    return name + (" + bitsandbytes" if row["nf4_double"] else "")
+    name += " + bitsandbytes" if row["nf4_double"] else ""
+    return name + ("" if row["optim"] == "adamw" else f", {row['optim']}")
 
 
 def compare(case, ours, theirs):
