@@ -7,9 +7,9 @@
 
 #include "backend/adamw_8bit_formula.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/instructions/numbers.cuh"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda/optimizer_lists.cuh"
-#include "backend/cuda/power_of_two.cuh"
 #include "backend/cuda/update_by_chance.cuh"
 #include "backend/state_parts.h"
 #include "program/operands.h"
@@ -37,13 +37,9 @@ struct PartEntry {
   bool is_aligned = false;  // gradient, parameter and copy begin at a multiple of 16 bytes
 };
 
-// By the units' own instructions; of numbers too small to be normal the logarithm is that of zero.
+// By the units' own instructions.
 struct QuickMath {
-  __device__ static float log2(float x) {
-    float result;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
-  }
+  __device__ static float log2(float x) { return logarithm_to_two(x); }
   __device__ static float exp2(float x) { return power_of_two(x); }
 };
 

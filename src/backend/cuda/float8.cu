@@ -163,7 +163,7 @@ __device__ inline void transpose_words(const uint32_t (&in)[4], uint32_t (&out)[
 __global__ void __launch_bounds__(kTileThreads)
     transpose_kernel(const uint8_t* __restrict__ in, int64_t rows, int64_t stride, int64_t count,
                      uint8_t* __restrict__ out, float* __restrict__ ones) {
-  __shared__ alignas(16) uint32_t tile[kTile][kWordsAcross];
+  alignas(16) __shared__ uint32_t tile[kTile][kWordsAcross];
   int64_t first_row = static_cast<int64_t>(blockIdx.y) * kTile;
   int64_t first_column = static_cast<int64_t>(blockIdx.x) * kTile;
 #pragma unroll

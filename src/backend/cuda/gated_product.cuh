@@ -182,7 +182,7 @@ struct GatedWalk {
       for (int i = 0; i <= kWorkingGroups; ++i) {
         start_barrier(planes_ready(i), 1);
       }
-      asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+      publish_barriers();
     }
     sync_cluster();
   }
@@ -201,58 +201,11 @@ struct GatedWalk {
   __device__ void release(int step) const {
     int lane = static_cast<int>(threadIdx.x & 31);
     if (lane < kPairBlocks) {
-      asm volatile(
-          "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-          "mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(empty(step)),
-          "r"(lane)
-          : "memory");
+      arrive_in_cluster(empty(step), lane);
     }
   }
 };
 
-// A box to the same place of both blocks' shared memory; each block's own barrier counts its bytes.
-__device__ inline void start_panel_for_pair(uint32_t to, const CUtensorMap& map, const int (&at)[3],
-                                            uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%2, %3, %4}], [%5], %6;\n" ::"r"(to),
-      "l"(&map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(barrier), "h"(static_cast<uint16_t>(3))
-      : "memory");
-}
-// What is read and written once is to leave the operands in the L2 cache.
-__device__ inline uint64_t used_once() {
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\n" : "=l"(policy));
-  return policy;
-}
-__device__ inline void start_plane_read(uint32_t to, const CUtensorMap& map, const int (&at)[3],
-                                        uint32_t barrier, uint64_t policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
-      "{%2, %3, %4}], [%5], %6;\n" ::"r"(to),
-      "l"(&map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(barrier), "l"(policy)
-      : "memory");
-}
-__device__ inline void start_plane_write(const CUtensorMap& map, const int (&at)[3], uint32_t from,
-                                         uint64_t policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2, %3}], [%4], "
-      "%5;\n" ::"l"(&map),
-      "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(from), "l"(policy)
-      : "memory");
-}
-template <int kMatrices>
-__device__ inline void store_matrices(uint32_t address, const uint32_t (&fragment)[4]) {
-  if constexpr (kMatrices == 4) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
-                 "r"(fragment[0]), "r"(fragment[1]), "r"(fragment[2]), "r"(fragment[3])
-                 : "memory");
-  } else {
-    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};\n" ::"r"(address),
-                 "r"(fragment[0]), "r"(fragment[1])
-                 : "memory");
-  }
-}
 template <typename T>
 __device__ inline float2 unpack(uint32_t pair) {
   const T* values = reinterpret_cast<const T*>(&pair);
@@ -303,13 +256,10 @@ __device__ inline void fetch_planes(const GatedWalk<Shape>& walk, const StartPla
 // barriers tell only two phases apart.
 inline constexpr int kAdapterTurnBarriers = kTurnBarriers + kWorkingGroups;
 __device__ inline void wait_adapter_turn(int group) {
-  asm volatile("bar.sync %0, %1;\n" ::"r"(kAdapterTurnBarriers + group), "n"(kGroupThreads * kWorkingGroups)
-               : "memory");
+  wait_at_barrier(kAdapterTurnBarriers + group, kGroupThreads * kWorkingGroups);
 }
 __device__ inline void give_adapter_turn(int to_group) {
-  asm volatile("bar.arrive %0, %1;\n" ::"r"(kAdapterTurnBarriers + to_group),
-               "n"(kGroupThreads * kWorkingGroups)
-               : "memory");
+  arrive_at_barrier(kAdapterTurnBarriers + to_group, kGroupThreads * kWorkingGroups);
 }
 
 // The adapter's share of a tile: sums = scale * its products. multiply_share(sums, rows, weights, step).
@@ -434,51 +384,6 @@ __device__ inline void multiply_share_halves(const GatedSizes& sizes, Sums& sums
     }
   }
 }
-
-#define SNUG_NAMES88                                                                        \
-  SNUG_NAMES64                                                                              \
-  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
-  "%81, %82, %83, %84, %85, %86, %87"
-#define SNUG_NAMES96 SNUG_NAMES88 ", %88, %89, %90, %91, %92, %93, %94, %95"
-#define SNUG_SUMS16(d) SNUG_SUMS8(d, 0), SNUG_SUMS8(d, 8)
-
-// Sums of 64 rows in registers, both operands in shared memory. `across`: "1" if b lies by columns; `a_b` and
-// `add` are the places of the operands behind the sums.
-#define SNUG_START_PRODUCT(type, columns, names, a_b, add_at, across, ...)                                  \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " add_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" columns \
-               "k16.f32." type "." type " {" names "}, " a_b ", p, 1, 1, 0, " across ";\n}\n"               \
-               : __VA_ARGS__                                                                                \
-               : "l"(a), "l"(b), "r"(add))
-#define SNUG_START_PRODUCT_OF(T, ...)        \
-  if constexpr (std::is_same_v<T, __half>) { \
-    SNUG_START_PRODUCT("f16", __VA_ARGS__);  \
-  } else {                                   \
-    SNUG_START_PRODUCT("bf16", __VA_ARGS__); \
-  }
-
-// d[64, 176] (+)= a[64, 16] b[176, 16]^T.
-template <typename T>
-__device__ inline void product_of_rows(float (&d)[22][4], uint64_t a, uint64_t b, int add) {
-  SNUG_START_PRODUCT_OF(T, "176", SNUG_NAMES88, "%88, %89", "%90", "0", SNUG_SUMS16(d), SNUG_SUMS4(d, 16),
-                        SNUG_SUMS1(d, 20), SNUG_SUMS1(d, 21))
-}
-// d[64, 192] (+)= a[64, 16] b[192, 16]^T.
-template <typename T>
-__device__ inline void product_of_rows(float (&d)[24][4], uint64_t a, uint64_t b, int add) {
-  SNUG_START_PRODUCT_OF(T, "192", SNUG_NAMES96, "%96, %97", "%98", "0", SNUG_SUMS16(d), SNUG_SUMS8(d, 16))
-}
-// d[64, 192] (+)= a[64, 16] b[16, 192].
-template <typename T>
-__device__ inline void product_rows_columns(float (&d)[24][4], uint64_t a, uint64_t b, int add) {
-  SNUG_START_PRODUCT_OF(T, "192", SNUG_NAMES96, "%96, %97", "%98", "1", SNUG_SUMS16(d), SNUG_SUMS8(d, 16))
-}
-// d[64, 128] (+)= a[64, 16] b[16, 128].
-template <typename T>
-__device__ inline void product_rows_columns(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
-  SNUG_START_PRODUCT_OF(T, "128", SNUG_NAMES64, "%64, %65", "%66", "1", SNUG_SUMS16(d))
-}
-#undef SNUG_START_PRODUCT_OF
-#undef SNUG_START_PRODUCT
 
 #endif  // SNUG_HOPPER
 

@@ -78,38 +78,6 @@ struct LoraGradientShape {
 
 #ifdef SNUG_HOPPER
 
-// d[64, 64 or 128] (+)= a b, both in shared memory, b [16, 64 or 128]; a is [64, 16] or, for columns,
-// [16, 64]^T. For rows and 128 columns, and columns and 64, there are such products already.
-#define SNUG_PRODUCT(type, ranks, names, a_b, add_at, turned, ...)                                        \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " add_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" ranks \
-               "k16.f32." type "." type " {" names "}, " a_b ", p, 1, 1, " turned ";\n}\n"                \
-               : __VA_ARGS__                                                                              \
-               : "l"(a), "l"(b), "r"(add))
-#define SNUG_PRODUCT_OF(T, ...)              \
-  if constexpr (std::is_same_v<T, __half>) { \
-    SNUG_PRODUCT("f16", __VA_ARGS__);        \
-  } else {                                   \
-    SNUG_PRODUCT("bf16", __VA_ARGS__);       \
-  }
-template <typename T>
-__device__ inline void multiply_columns(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
-  SNUG_PRODUCT_OF(T, "128", SNUG_NAMES64, "%64, %65", "%66", "1, 1", SNUG_SUMS8(d, 0), SNUG_SUMS8(d, 8))
-}
-template <typename T>
-__device__ inline void multiply_columns(float (&d)[8][4], uint64_t a, uint64_t b, int add) {
-  product_of_columns<T>(d, a, b, add);
-}
-template <typename T>
-__device__ inline void multiply_rows(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
-  product_rows_columns<T>(d, a, b, add);
-}
-template <typename T>
-__device__ inline void multiply_rows(float (&d)[8][4], uint64_t a, uint64_t b, int add) {
-  SNUG_PRODUCT_OF(T, "64", SNUG_NAMES32, "%32, %33", "%34", "0, 1", SNUG_SUMS8(d, 0))
-}
-#undef SNUG_PRODUCT_OF
-#undef SNUG_PRODUCT
-
 // `warps` are done with a stage before it is fetched again.
 template <int kStages>
 __device__ inline void start_ring(const Ring<kStages>& ring, int warps) {
@@ -121,7 +89,7 @@ __device__ inline void start_ring(const Ring<kStages>& ring, int warps) {
   }
 }
 __device__ inline void barriers_are_made() {
-  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+  publish_barriers();
   __syncthreads();
 }
 
@@ -200,8 +168,8 @@ __device__ inline void multiply_ddown(const DdownWork<Shape>& work) {
     fence_products();
 #pragma unroll
     for (int deep = 0; deep < kBox / 16; ++deep) {
-      multiply_rows<T>(sums[0], describe_rows<64>(work.dy(step) + group_rows, deep),
-                       describe_columns<kBox>(work.b(step), deep), step > 0 || deep > 0 ? 1 : 0);
+      product_rows_columns<T>(sums[0], describe_rows<64>(work.dy(step) + group_rows, deep),
+                              describe_columns<kBox>(work.b(step), deep), step > 0 || deep > 0 ? 1 : 0);
     }
     commit_products();
     wait_products<1>();
@@ -219,9 +187,7 @@ __device__ inline void multiply_ddown(const DdownWork<Shape>& work) {
     int half = i % 2;
     int n = i / 2;
     int at = (row + 8 * half) * Shape::kSumStride + 8 * n + 2 * (lane % 4);
-    asm volatile("st.shared.v2.f32 [%0], {%1, %2};\n" ::"r"(work.memory + static_cast<uint32_t>(4 * at)),
-                 "f"(sums[0][n][2 * half]), "f"(sums[0][n][2 * half + 1])
-                 : "memory");
+    write_floats(work.memory + static_cast<uint32_t>(4 * at), sums[0][n][2 * half], sums[0][n][2 * half + 1]);
   }
 }
 
@@ -390,8 +356,8 @@ __device__ inline void multiply_chunk(const DbWork<Shape>& work, int group, int 
     fence_products();
 #pragma unroll
     for (int deep = 0; deep < kBoxTokens / 16; ++deep) {
-      multiply_columns<T>(sums[0], describe_columns<kBoxTokens>(work.dy(group, step), deep),
-                          describe_columns<kBoxTokens>(work.down(box), deep), box > 0 || deep > 0 ? 1 : 0);
+      product_of_columns<T>(sums[0], describe_columns<kBoxTokens>(work.dy(group, step), deep),
+                            describe_columns<kBoxTokens>(work.down(box), deep), box > 0 || deep > 0 ? 1 : 0);
     }
     commit_products();
     wait_products<1>();

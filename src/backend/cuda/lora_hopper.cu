@@ -130,7 +130,7 @@ __device__ inline void add_to_tile(uint32_t tile, int row, const Sums<1, kTile /
 #pragma unroll
     for (int n = 0; n < kTile / 8; ++n) {
       uint32_t at = tile + chunk_offset<kTile>(row + 8 * half + lane / 4, n) + 4 * (lane & 3);
-      asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(pairs[n]) : "r"(at));
+      pairs[n] = read_word(at);
     }
 #pragma unroll
     for (int n = 0; n < kTile / 8; ++n) {
@@ -138,7 +138,7 @@ __device__ inline void add_to_tile(uint32_t tile, int row, const Sums<1, kTile /
       const T* pair = reinterpret_cast<const T*>(&pairs[n]);
       uint32_t sum = pack<T>(fmaf(sums[0][n][2 * half], scale, as_float(pair[0])),
                              fmaf(sums[0][n][2 * half + 1], scale, as_float(pair[1])));
-      asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(at), "r"(sum) : "memory");
+      write_word(at, sum);
     }
   }
 }
@@ -155,10 +155,7 @@ __device__ inline void store_tile(uint32_t tile, int first_row, const Rows& y) {
 #pragma unroll
   for (int step = 0; step < kGroupRows / kRowStep; ++step) {
     int i = thread / kChunks + step * kRowStep;
-    uint4 value;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-                 : "r"(tile + chunk_offset<kTile>(first_row + i, chunk)));
+    uint4 value = read_chunk(tile + chunk_offset<kTile>(first_row + i, chunk));
     if (i < y.count) {
       auto* to = static_cast<char*>(const_cast<void*>(y.data)) + (i * y.stride + 8 * chunk) * 2;
       *reinterpret_cast<uint4*>(to) = value;

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/column_sums.cuh"
+#include "backend/cuda/instructions/threads.cuh"
 #include "backend/cuda/kernel_functions.h"
 #include "backend/cuda_plan/scratch.h"
 
@@ -171,7 +172,7 @@ struct RowGroup {
       shared[threadIdx.x / 32][0] = first;
       shared[threadIdx.x / 32][1] = second;
     }
-    asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "r"(warps * 32) : "memory");
+    wait_at_barrier(index + 1, warps * 32);
     first = warp_sum(lane < warps ? shared[index * warps + lane][0] : 0.0F);
     second = warp_sum(lane < warps ? shared[index * warps + lane][1] : 0.0F);
   }

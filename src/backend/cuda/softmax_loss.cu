@@ -2,7 +2,7 @@
 #include "backend/cuda/softmax_loss.h"
 
 #include "backend/cuda/check.h"
-#include "backend/cuda/power_of_two.cuh"
+#include "backend/cuda/instructions/numbers.cuh"
 #include "backend/cuda/vectors.cuh"
 
 namespace snug::cuda {

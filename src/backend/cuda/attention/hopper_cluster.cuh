@@ -96,7 +96,7 @@ __device__ inline void finish_cluster(const GradientBlock<Shape>& block,
   }
   arrive_cluster();
   if (block.a.rounds_dq) {
-    sync_block();  // all parts of dq have been added
+    wait_for_block();  // all parts of dq have been added
     round_dq<T>(block, warp);
   }
   wait_cluster();  // the other blocks have read this one's sums

@@ -154,7 +154,7 @@ __device__ inline void finish_block(GradientBlock<Shape>& block, const Sums<1, S
     finish_keys<T>(block, dk, dv, warp);
   }
   if (block.a.rounds_dq) {
-    sync_block();  // all parts of dq have been added
+    wait_for_block();  // all parts of dq have been added
     round_dq<T>(block, warp);
   }
 }
@@ -367,7 +367,7 @@ __global__ void SNUG_HOPPER_BOUNDS hopper_gradient_kernel(const __grid_constant_
       arrive_cluster();
     }
     if (a.rounds_dq) {
-      sync_block();
+      wait_for_block();
     }
     if (cluster_size() > 1) {
       wait_cluster();

@@ -114,13 +114,4 @@ struct GradientWalk {
   }
 };
 
-__device__ inline int read_turn(const int32_t* turn) {
-  int value;
-  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];\n" : "=r"(value) : "l"(turn) : "memory");
-  return value;
-}
-__device__ inline void pass_turn(int32_t* turn, int value) {
-  asm volatile("st.release.gpu.global.s32 [%0], %1;\n" ::"l"(turn), "r"(value) : "memory");
-}
-
 }  // namespace snug::cuda

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backend/cuda/attention/work.cuh"
-#include "backend/cuda/power_of_two.cuh"
+#include "backend/cuda/instructions/numbers.cuh"
 
 namespace snug::cuda {
 

@@ -5,6 +5,8 @@
 #include <type_traits>
 
 #include "backend/cuda/attention/work.cuh"
+#include "backend/cuda/instructions/products.cuh"
+#include "backend/cuda/instructions/shared_memory.cuh"
 
 namespace snug::cuda {
 
@@ -15,47 +17,6 @@ namespace snug::cuda {
 template <int kRows>
 __device__ inline uint32_t chunk_offset(int row, int chunk) {
   return static_cast<uint32_t>((chunk >> 3) * (kRows * 128) + row * 128 + (((chunk ^ row) & 7) << 4));
-}
-
-__device__ inline uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// 16 bytes from global to shared memory; zeros if not valid. Asynchronous where the card can (sm_80).
-__device__ inline void copy_chunk(uint32_t to, const void* from, bool valid) {
-#if __CUDA_ARCH__ >= 800
-  int bytes = valid ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes));
-#else
-  uint4 value = valid ? *static_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};\n" ::"r"(to), "r"(value.x), "r"(value.y),
-               "r"(value.z), "r"(value.w));
-#endif
-}
-
-// Likewise 8 bytes.
-__device__ inline void copy_pair(uint32_t to, const void* from, bool valid) {
-#if __CUDA_ARCH__ >= 800
-  int bytes = valid ? 8 : 0;
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;\n" ::"r"(to), "l"(from), "r"(bytes));
-#else
-  uint2 value = valid ? *static_cast<const uint2*>(from) : make_uint2(0, 0);
-  asm volatile("st.shared.v2.u32 [%0], {%1, %2};\n" ::"r"(to), "r"(value.x), "r"(value.y));
-#endif
-}
-
-__device__ inline void commit_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;\n");
-#endif
-}
-
-// Waits until at most kPending of this thread's groups of copies are under way.
-template <int kPending>
-__device__ inline void wait_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
-#endif
 }
 
 // Rows of one head in a wider row-major matrix.
@@ -91,18 +52,6 @@ __device__ inline void load_tile(uint32_t tile, const Rows& rows, int thread) {
   }
 }
 
-__device__ inline void load_matrices(uint32_t (&fragment)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
-               : "r"(address));
-}
-
-__device__ inline void load_matrices_transposed(uint32_t (&fragment)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
-               : "r"(address));
-}
-
 // Where a lane reads a tile's fragments, each of which is 16 rows of two chunks: of the first one, from a row
 // on that is a multiple of 8. Tiles begin at multiples of 1024 bytes, so that other chunks differ by an
 // exclusive or and a constant, which costs one instruction and no register.
@@ -132,43 +81,6 @@ struct Fragments {
     return {at<kRows>(0, chunk)};
   }
 };
-
-// d[16,8] += a[16,16] b[16,8] in fp32. A lane holds d at rows lane / 4 and lane / 4 + 8 (d[0..1], d[2..3]),
-// columns 2 * (lane % 4) and the next.
-template <typename T>
-__device__ inline void multiply_add(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-#if __CUDA_ARCH__ >= 800
-  if constexpr (std::is_same_v<T, __half>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, "
-        "%2, %3};\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, "
-        "%1, %2, %3};\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-#else
-  // Turing: two products half as deep. It has no bf16; the launchers do not come here with it.
-  if constexpr (std::is_same_v<T, __half>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, "
-        "%3};\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(b0));
-    asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, "
-        "%3};\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[2]), "r"(a[3]), "r"(b1));
-  }
-#endif
-}
 
 template <typename T>
 __device__ inline uint32_t pack(float low, float high) {
@@ -318,10 +230,7 @@ __device__ inline void store_sums(const float (&sums)[kRowTiles][kBlocks][4], ui
   for (int i = 0; i < 2 * kRowTiles * kBlocks; ++i) {
     const float(&part)[4] = sums[i / (2 * kBlocks)][i / 2 % kBlocks];
     uint32_t word = pack<T>(part[2 * (i & 1)], part[2 * (i & 1) + 1]);
-    asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(
-                     to.at<kRows>(8 * (i & 1) + 16 * (i / (2 * kBlocks)), i / 2 % kBlocks)),
-                 "r"(word)
-                 : "memory");
+    write_word(to.at<kRows>(8 * (i & 1) + 16 * (i / (2 * kBlocks)), i / 2 % kBlocks), word);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include "backend/cuda/attention/launch.h"
+#include "backend/cuda/instructions/threads.cuh"
 #include "backend/dropout_mask.h"
 
 namespace snug::cuda {
@@ -50,19 +51,6 @@ struct AttentionArguments {
   uint32_t keep_limit = 0;  // backend/dropout_mask.h
   float kept_scale = 1;
 };
-
-// Between two kernels of which the second was launched to start early (LaunchShape): it starts when all
-// blocks of the first have come here or ended, and waits until the first has ended and its writes are there.
-__device__ inline void let_next_kernel_start() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
-#endif
-}
-__device__ inline void wait_for_kernel_before() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;\n" ::: "memory");
-#endif
-}
 
 // One tile of one sequence and head.
 struct Work {
