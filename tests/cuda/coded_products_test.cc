@@ -31,6 +31,12 @@ void expect_same_products(const Case& c, Format format, DType dtype) {
       .accumulates = 1;
   Buffer weight = builder.buffer(w);
   OnBoth both(builder.finish());
+  if (std::string reason = both.why_not_on_card(); !reason.empty()) {
+    // Products in fp8 take a card since Ada, those for fp16 Hopper: nothing else is refused here.
+    EXPECT_EQ(format.coding, Coding::fp8);
+    EXPECT_NE(reason.find("compute capability"), std::string::npos) << reason;
+    return;
+  }
   both.set_bytes("w", coded_weight(weight, random_values(c.out * c.in, 9, 0.02F)));
   uint64_t seed = 1;
   for (const char* name : {"x", "bias", "dy", "dx"}) {

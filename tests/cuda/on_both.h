@@ -49,10 +49,20 @@ class CardRunner {
     return values;
   }
 
+  // What the card says of the first op that it does not take.
+  std::string why_not_on_card() const {
+    for (const Op& op : program_.ops) {
+      if (std::string reason = card().find_unsupported(program_, op); !reason.empty()) {
+        return reason;
+      }
+    }
+    return "";
+  }
+
   void run(const Extents& extents) {
     extents_ = extents;
+    ASSERT_EQ(why_not_on_card(), "");
     for (const Op& op : program_.ops) {
-      ASSERT_EQ(card().find_unsupported(program_, op), "") << op.name;
       std::vector<Tensor> inputs;
       std::vector<Tensor> outputs;
       for (BufferId id : op.inputs) {
@@ -162,6 +172,7 @@ class OnBoth {
     card_.set_bytes(name, &value, sizeof value);
   }
 
+  std::string why_not_on_card() const { return card_.why_not_on_card(); }
   void run() { run(planned_extents(program_)); }
   void run(const Extents& extents) {
     cpu_.run(extents);

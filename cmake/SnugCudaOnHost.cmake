@@ -1,0 +1,45 @@
+# The kernels of src/backend/cuda run by the host (tests/cuda_on_host), so that their tests need no card: kernels' files
+# become C++ (translate.cmake), with a folder in front of the others where cards' instructions, cuBLASLt and the backend
+# have counterparts.
+
+# snug_cuda_on_host(): the program test_cuda_on_host.
+function(snug_cuda_on_host)
+  set(home "${CMAKE_SOURCE_DIR}/tests/cuda_on_host")
+  set(made "${CMAKE_BINARY_DIR}/cuda_on_host")
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu"
+    "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cuh")
+  list(FILTER kernels EXCLUDE REGEX "/instructions/")
+  set(sources)
+  foreach(kernel IN LISTS kernels)
+    file(RELATIVE_PATH path "${CMAKE_SOURCE_DIR}/src" "${kernel}")
+    string(REGEX REPLACE "\\.cu$" ".cc" path "${path}")
+    add_custom_command(OUTPUT "${made}/${path}" DEPENDS "${kernel}" "${home}/translate.cmake" VERBATIM
+      COMMAND "${CMAKE_COMMAND}" "-DIN=${kernel}" "-DOUT=${made}/${path}" -P "${home}/translate.cmake"
+      COMMENT "")
+    list(APPEND sources "${made}/${path}")
+  endforeach()
+  # What launches them and knows no card.
+  foreach(file IN ITEMS attention/attention coded_product gated_linear kernels linear lora loss_head)
+    list(APPEND sources "${CMAKE_SOURCE_DIR}/src/backend/cuda/${file}.cc")
+  endforeach()
+  file(GLOB own CONFIGURE_DEPENDS "${home}/*.cc")
+  add_library(snug_cuda_on_host OBJECT ${sources} ${own})
+  target_include_directories(snug_cuda_on_host BEFORE PUBLIC "${home}" "${made}" "${CMAKE_SOURCE_DIR}/tests"
+    "${CMAKE_SOURCE_DIR}/src" ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(snug_cuda_on_host PRIVATE snug_options fmt::fmt PkgConfig::OPENBLAS)
+  # Without warnings: nvcc warns of what there is to warn of. Registers are read as pairs of numbers and as words.
+  target_compile_options(snug_cuda_on_host PRIVATE -w -O1 -fno-strict-aliasing)
+  set_source_files_properties("${home}/products.cc" PROPERTIES COMPILE_OPTIONS -O3)
+
+  set(tests)
+  foreach(name IN ITEMS adapted_products attention coded_products float8_scales gated_products head_norm_rope
+      lora_gradients loss_head optimizer products quantise row_ops)
+    list(APPEND tests "${CMAKE_SOURCE_DIR}/tests/cuda/${name}_test.cc")
+  endforeach()
+  add_executable(test_cuda_on_host ${tests})
+  target_include_directories(test_cuda_on_host BEFORE PRIVATE "${home}" "${made}" "${CMAKE_SOURCE_DIR}/tests"
+    ${CUDAToolkit_INCLUDE_DIRS})
+  snug_test_paths(test_cuda_on_host ".")
+  target_compile_options(test_cuda_on_host PRIVATE -O0)  # as all tests
+  target_link_libraries(test_cuda_on_host PRIVATE $<TARGET_OBJECTS:snug_cuda_on_host> snug_backend GTest::gtest_main)
+endfunction()
