@@ -18,10 +18,10 @@ function(snug_cuda_on_host)
       COMMENT "")
     list(APPEND sources "${made}/${path}")
   endforeach()
-  # What launches them and knows no card.
-  foreach(file IN ITEMS attention/attention coded_product gated_linear kernels linear lora loss_head)
-    list(APPEND sources "${CMAKE_SOURCE_DIR}/src/backend/cuda/${file}.cc")
-  endforeach()
+  # What launches them, but for cuBLASLt's products.
+  file(GLOB_RECURSE launchers CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cc")
+  list(FILTER launchers EXCLUDE REGEX "/blas\\.cc$")
+  list(APPEND sources ${launchers})
   file(GLOB own CONFIGURE_DEPENDS "${home}/*.cc")
   add_library(snug_cuda_on_host OBJECT ${sources} ${own})
   target_include_directories(snug_cuda_on_host BEFORE PUBLIC "${home}" "${made}" "${CMAKE_SOURCE_DIR}/tests"
@@ -31,15 +31,11 @@ function(snug_cuda_on_host)
   target_compile_options(snug_cuda_on_host PRIVATE -w -O1 -fno-strict-aliasing)
   set_source_files_properties("${home}/products.cc" PROPERTIES COMPILE_OPTIONS -O3)
 
-  set(tests)
-  foreach(name IN ITEMS adapted_products attention coded_products float8_scales gated_products head_norm_rope
-      lora_gradients loss_head optimizer products quantise row_ops)
-    list(APPEND tests "${CMAKE_SOURCE_DIR}/tests/cuda/${name}_test.cc")
-  endforeach()
+  file(GLOB tests CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/cuda/*.cc" "${CMAKE_SOURCE_DIR}/tests/cuda/training/*.cc")
   add_executable(test_cuda_on_host ${tests})
   target_include_directories(test_cuda_on_host BEFORE PRIVATE "${home}" "${made}" "${CMAKE_SOURCE_DIR}/tests"
     ${CUDAToolkit_INCLUDE_DIRS})
   snug_test_paths(test_cuda_on_host ".")
   target_compile_options(test_cuda_on_host PRIVATE -O0)  # as all tests
-  target_link_libraries(test_cuda_on_host PRIVATE $<TARGET_OBJECTS:snug_cuda_on_host> snug_backend GTest::gtest_main)
+  target_link_libraries(test_cuda_on_host PRIVATE $<TARGET_OBJECTS:snug_cuda_on_host> snug_train GTest::gtest_main)
 endfunction()

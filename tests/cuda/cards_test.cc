@@ -12,7 +12,9 @@ TEST(CudaCards, EachIsOpenedByItsNumber) {
   std::vector<Card> cards = cuda::find_cards();
   ASSERT_FALSE(cards.empty());
   for (const Card& card : cards) {
-    EXPECT_GT(card.free_bytes, 0);
+    // One card is not asked where nothing but opening it would tell.
+    bool is_asked = cards.size() > 1 || cuda::card_use(cuda::pci_bus_id(card.number)).has_value();
+    EXPECT_TRUE(card.free_bytes > 0 || !is_asked);
     EXPECT_LE(card.free_bytes, card.total_bytes);
     CudaBackend backend({.card = card.number});
     EXPECT_EQ(backend.label(), "cuda:" + std::to_string(card.number));

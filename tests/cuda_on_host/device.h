@@ -17,6 +17,7 @@
 
 #include "cuda_on_host/grid.h"
 #include "cuda_on_host/host_card.h"
+#include "cuda_on_host/stream.h"
 
 #undef __shared__
 #define __shared__ static  // of blocks that do not wait for each other, and so come one after another
@@ -38,21 +39,22 @@ inline Index index_of(const dim3& size) {
   return {size.x, size.y, size.z};
 }
 
+// What a kernel is given is copied when it is launched.
 template <typename... Arguments>
 struct Launch {
   Grid grid;
   std::tuple<Arguments...> arguments;
 };
 
-// Launching{...}(arguments) is a Launch, and kernel->*Launch runs it.
+// Launching{...}(arguments) is a Launch, and kernel->*Launch enqueues it.
 struct Launching {
   Grid grid;
 
   Launching(const dim3& blocks, const dim3& threads, size_t shared_bytes = 0, cudaStream_t = nullptr)
       : grid{index_of(blocks), index_of(threads), shared_bytes} {}
   template <typename... Arguments>
-  Launch<Arguments&&...> operator()(Arguments&&... arguments) const {
-    return {grid, std::forward_as_tuple(std::forward<Arguments>(arguments)...)};
+  Launch<std::decay_t<Arguments>...> operator()(Arguments&&... arguments) const {
+    return {grid, {std::forward<Arguments>(arguments)...}};
   }
 };
 
@@ -68,7 +70,7 @@ Kernel<Call> a_kernel(Call call) {
 
 template <typename Call, typename... Arguments>
 void operator->*(const Kernel<Call>& kernel, const Launch<Arguments...>& launch) {
-  run_grid(launch.grid, [&] { std::apply(kernel.call, launch.arguments); });
+  enqueue([=] { run_grid(launch.grid, [&] { std::apply(kernel.call, launch.arguments); }); });
 }
 
 template <typename T>
@@ -149,7 +151,9 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
       grid.cluster = config->attrs[i].val.clusterDim.x;
     }
   }
-  snug::cuda_on_host::run_grid(grid, [&] { kernel(arguments...); });
+  std::tuple<std::decay_t<Parameters>...> held(arguments...);
+  snug::cuda_on_host::enqueue(
+      [=] { snug::cuda_on_host::run_grid(grid, [&] { std::apply(kernel, held); }); });
   return cudaSuccess;
 }
 template <typename Kernel>

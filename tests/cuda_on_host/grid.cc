@@ -116,7 +116,6 @@ class Runner {
     here.blocks = grid.blocks;
     threads_ = static_cast<int>(grid.threads.x * grid.threads.y * grid.threads.z);
     backward_ = is_set("SNUG_HOST_THREADS", "backward");
-    late = is_set("SNUG_HOST_COPIES", "late");
     unsigned blocks = grid.blocks.x * grid.blocks.y * grid.blocks.z;
     if (grid.shared_bytes > kMostSharedBytes || threads_ > 1024 || blocks % grid.cluster != 0) {
       fail("a kernel asks for more than a processor has");
@@ -197,7 +196,6 @@ class Runner {
 
   size_t shared_bytes() const { return grid_.shared_bytes; }
 
-  bool late = false;
   uint64_t events = 0;
 
  private:
@@ -431,8 +429,13 @@ std::byte* shared_at(uint32_t address, size_t bytes, size_t alignment) {
   return blocks[rank]->shared + offset;
 }
 
+bool happens_late() {
+  static const bool value = is_set("SNUG_HOST_WORK", "late");
+  return value;
+}
+
 void Later::add(std::function<void()> work) {
-  if (!runner.late) {
+  if (!happens_late()) {
     work();
     return;
   }
@@ -471,7 +474,7 @@ Later& products_of_group() {
 }
 
 void copy_for_barrier(uint32_t barrier, std::function<void()> copy) {
-  if (!runner.late) {
+  if (!happens_late()) {
     copy();
     return;
   }

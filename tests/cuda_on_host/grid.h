@@ -7,8 +7,8 @@
 // come.
 //
 // Two switches bring other orders, which a kernel's result must not depend on: SNUG_HOST_THREADS=backward
-// lets the last thread go first, SNUG_HOST_COPIES=late lets asynchronous copies and products happen when they
-// are waited for, not when they are asked for.
+// lets the last thread go first, SNUG_HOST_WORK=late lets what is asynchronous (copies, products, whole kernels)
+// happen when it is waited for, not when it is asked for.
 #pragma once
 
 #include <cstddef>
@@ -93,10 +93,12 @@ inline uint32_t address_in_block(uint32_t address, int rank) {
 
 // ---- what is asked for now and happens later ----
 
+bool happens_late();
+
 // In groups that are waited for in order.
 class Later {
  public:
-  // Now, unless SNUG_HOST_COPIES=late.
+  // Now, unless it happens late.
   void add(std::function<void()> work);
   void end_group();
   // Until at most so many groups are left, besides one that has not ended.

@@ -3,7 +3,7 @@
 # counterpart here; device.h has the rest.)
 file(READ "${IN}" text)
 string(REGEX REPLACE "([A-Za-z_0-9]+(<[^;{]*>)?)[ \n]*<<<"
-  "snug::cuda_on_host::a_kernel([&](auto&&... values) { \\1(values...); })->*snug::cuda_on_host::Launching(" text "${text}")
+  "snug::cuda_on_host::a_kernel([=](auto&&... values) { \\1(values...); })->*snug::cuda_on_host::Launching(" text "${text}")
 string(REPLACE ">>>(" ")(" text "${text}")
 string(REGEX REPLACE "extern __shared__ (__align__\\([0-9]+\\) )?([a-z ]+) ([a-z_]+)\\[\\];"
   "auto* \\3 = reinterpret_cast<\\2*>(snug::cuda_on_host::dynamic_shared());" text "${text}")
