@@ -1,6 +1,5 @@
-# The kernels of src/backend/cuda run by the host (tests/cuda_on_host), so that their tests need no card: kernels' files
-# become C++ (translate.cmake), with a folder in front of the others where cards' instructions, cuBLASLt and the backend
-# have counterparts.
+# The card's tests without a card (tests/cuda_on_host): src/backend/cuda and its tests are compiled once more, for a host that
+# stands in for CUDA's runtime, for cuBLASLt and for cards' instructions. Kernels' files become C++ (translate.cmake).
 
 # snug_cuda_on_host(): the program test_cuda_on_host.
 function(snug_cuda_on_host)

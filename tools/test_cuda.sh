@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles the CUDA backend, the program, its benchmark and the card's tests for one architecture, which takes the toolkit but no
 # card, and runs the tests. Where there is a card they must use it (SNUG_REQUIRE_CARD=1); where there is none they
-# skip, it is checked that the switch would not let them, and the host runs the kernels (tests/cuda_on_host). The folder is
+# skip, it is checked that the switch would not let them, and the host stands in for a card (tests/cuda_on_host). The folder is
 # that of 'make test', where all but the CUDA backend is compiled already; the next configuration of it turns CUDA off again.
 #
 #   tools/test_cuda.sh [JOBS]
@@ -35,4 +35,4 @@ for program in test_cuda test_cuda_training; do
 done
 cmake --build $build -j "$jobs" --target test_cuda_on_host
 tools/test_cuda_on_host.sh $build/test_cuda_on_host "$jobs"
-echo "cuda: compiled, and kernels tested on the host; NOT TESTED ON A CARD: there is none here, so its tests skipped"
+echo "cuda: compiled, and tested on the host; NOT TESTED ON A CARD: there is none here"

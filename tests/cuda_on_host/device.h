@@ -152,8 +152,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
     }
   }
   std::tuple<std::decay_t<Parameters>...> held(arguments...);
-  snug::cuda_on_host::enqueue(
-      [=] { snug::cuda_on_host::run_grid(grid, [&] { std::apply(kernel, held); }); });
+  snug::cuda_on_host::enqueue([=] { snug::cuda_on_host::run_grid(grid, [&] { std::apply(kernel, held); }); });
   return cudaSuccess;
 }
 template <typename Kernel>

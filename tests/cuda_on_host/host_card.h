@@ -1,4 +1,5 @@
-// The card that the host stands in for: SNUG_HOST_CARD is its compute capability, 75, 80, 89 or 90 (Hopper, the default).
+// The card that the host stands in for: SNUG_HOST_CARD is its compute capability, 75, 80, 89 or 90 (Hopper,
+// the default).
 #pragma once
 
 #include <cstddef>

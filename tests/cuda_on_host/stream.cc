@@ -90,7 +90,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t /*stream*/, cudaGraph_t* graph) {
   *graph = reinterpret_cast<cudaGraph_t>(recorded.release());
   return cudaSuccess;
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long /*flags*/) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long /*flags*/) {
   *executable = reinterpret_cast<cudaGraphExec_t>(new Graph(*graph_of(graph)));
   return cudaSuccess;
 }
@@ -131,6 +132,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(event_of(end)->time - event_of(begin)->time).count();
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(event_of(end)->time - event_of(begin)->time).count();
   return cudaSuccess;
 }

@@ -22,7 +22,8 @@ void expect_equal_plans(const Plan& planned, const Plan& real, const std::string
   }
 }
 
-// Planned for, on this machine: how much memory the host has decides whether saving takes a copy of the state.
+// Planned for, on this machine: how much memory the host has decides whether saving takes a copy of the
+// state.
 class PlannedHere : public PlannedCard {
  public:
   explicit PlannedHere(const Device& card) : host_bytes_(card.host_available_bytes()) {}
