@@ -66,7 +66,7 @@ test-threads:  ## the tests of threaded code under ThreadSanitizer
 	@$(call build,threads) --target test_threads
 	@setarch $(shell uname -m) -R $(call ctest,threads) -LE slow -R '^threads_'
 
-test-cuda:  ## build the CUDA backend for one architecture and run the card's tests, where there is a card
+test-cuda:  ## build the CUDA backend for one architecture and run its tests, on the host where there is no card
 	@$(setup) build test
 	@./tools/test_cuda.sh $(JOBS)
 

@@ -36,4 +36,4 @@ run() {
 }
 
 run "on the host, as Hopper" '*' SNUG_HOST_CARD=90 SNUG_HOST_WORK=late SNUG_HOST_THREADS=backward
-run "on the host, as Ampere" '*Attention*:*Lora*:*Model*:*Dropout*:CudaTraining.*' SNUG_HOST_CARD=80 SNUG_HOST_WORK=late
+run "on the host, as Ada" '*Attention*:*Lora*:*Model*:*Dropout*:*Fp8*:CudaTraining.*' SNUG_HOST_CARD=89 SNUG_HOST_WORK=late

@@ -20,7 +20,9 @@
 #include "cuda_on_host/stream.h"
 
 #undef __shared__
-#define __shared__ static  // of blocks that do not wait for each other, and so come one after another
+// Of blocks that come one after another, as those without dynamic shared memory do: none of them waits for
+// another.
+#define __shared__ static __attribute__((section("snug_shared")))
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 #undef __grid_constant__

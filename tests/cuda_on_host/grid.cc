@@ -15,11 +15,18 @@
 
 #include "cuda_on_host/fiber.h"
 
+// Around what kernels declare as __shared__ (device.h), from the linker.
+extern std::byte __start_snug_shared;
+extern std::byte __stop_snug_shared;
+
 namespace snug::cuda_on_host {
 namespace {
 
 constexpr size_t kMostSharedBytes = size_t{227} << 10;
 constexpr int kBarriers = 16;
+// In which no thread did more than to ask again: one of them may have been answered, and asked for the next
+// thing.
+constexpr int kMostIdleRounds = 100;
 
 bool is_set(const char* name, std::string_view wanted) {
   const char* value = std::getenv(name);
@@ -63,8 +70,7 @@ struct Block {
   int rank = 0;
   std::vector<Thread> threads;
   std::vector<Meeting> warps;
-  std::vector<Meeting> groups;
-  std::vector<Later> products;  // of groups
+  std::vector<Later> products;  // of warps
   Meeting all;
   std::array<Meeting, kBarriers> barriers;
   std::byte* shared = nullptr;
@@ -121,9 +127,12 @@ class Runner {
       fail("a kernel asks for more than a processor has");
     }
     unsigned next = 0;
+    int idle_rounds = 0;
     while (next < blocks || !clusters_.empty()) {
       uint64_t before = events;
       if (clusters_.empty()) {
+        std::memset(&__start_snug_shared, 0xff,
+                    static_cast<size_t>(&__stop_snug_shared - &__start_snug_shared));
         admit(next);
       }
       for (auto& cluster : clusters_) {
@@ -132,9 +141,10 @@ class Runner {
         }
       }
       std::erase_if(clusters_, [this](auto& cluster) { return has_ended(*cluster); });
-      if (events == before && next < blocks) {
+      idle_rounds = events == before ? idle_rounds + 1 : 0;
+      if (idle_rounds > 0 && next < blocks) {
         admit(next);  // those that are there wait for others
-      } else if (events == before && !clusters_.empty()) {
+      } else if (idle_rounds == kMostIdleRounds && !clusters_.empty()) {
         block_ = clusters_.front()->blocks.front().get();
         fail("all threads wait for something that will not come");
       }
@@ -150,19 +160,11 @@ class Runner {
   }
 
   Meeting& meeting_of(Those those) {
-    switch (those) {
-      case Those::warp:
-        return block_->warps[static_cast<size_t>(number() / kWarpThreads)];
-      case Those::group:
-        return block_->groups[static_cast<size_t>(number() / kGroupThreads)];
-      case Those::block:
-        break;
-    }
-    return block_->all;
+    return those == Those::warp ? block_->warps[static_cast<size_t>(number() / kWarpThreads)] : block_->all;
   }
   // The first thread of those whom thread `number` meets, and how many there are.
   std::pair<int, int> members(Those those, int number) const {
-    int size = those == Those::warp ? kWarpThreads : those == Those::group ? kGroupThreads : threads_;
+    int size = those == Those::warp ? kWarpThreads : threads_;
     int first = number / size * size;
     return {first, std::min(size, threads_ - first)};
   }
@@ -211,13 +213,9 @@ class Runner {
       block->left = threads_;
       block->threads.resize(count);
       block->warps.resize((count + kWarpThreads - 1) / kWarpThreads);
-      block->groups.resize((count + kGroupThreads - 1) / kGroupThreads);
-      block->products.resize(block->groups.size());
+      block->products.resize(block->warps.size());
       for (int i = 0; i < static_cast<int>(block->warps.size()); ++i) {
         block->warps[static_cast<size_t>(i)].alive = members(Those::warp, i * kWarpThreads).second;
-      }
-      for (int i = 0; i < static_cast<int>(block->groups.size()); ++i) {
-        block->groups[static_cast<size_t>(i)].alive = members(Those::group, i * kGroupThreads).second;
       }
       block->all.alive = threads_;
       block->shared = pool_.take(kMostSharedBytes);
@@ -258,7 +256,7 @@ class Runner {
     Cluster& cluster = *block_->cluster;
     --cluster.left;
     cluster.barrier.come -= thread_->cluster_phase == cluster.phase ? 1 : 0;
-    for (Those those : {Those::warp, Those::group, Those::block}) {
+    for (Those those : {Those::warp, Those::block}) {
       --meeting_of(those).alive;
       close(those);
     }
@@ -469,8 +467,8 @@ Later& writes_of_thread() {
   return runner.thread().writes;
 }
 
-Later& products_of_group() {
-  return runner.block().products[static_cast<size_t>(runner.number() / kGroupThreads)];
+Later& products_of_warp() {
+  return runner.block().products[static_cast<size_t>(runner.number() / kWarpThreads)];
 }
 
 void copy_for_barrier(uint32_t barrier, std::function<void()> copy) {

@@ -51,7 +51,7 @@ inline constexpr int kGroupThreads = 128;
 
 // The thread's number within its block, and its number there among those who meet.
 int thread_number();
-enum class Those { warp, group, block };
+enum class Those { warp, block };
 inline int lane() {
   return thread_number() % kWarpThreads;
 }
@@ -110,7 +110,7 @@ class Later {
 
 Later& copies_of_thread();
 Later& writes_of_thread();
-Later& products_of_group();
+Later& products_of_warp();
 
 // A copy whose barrier says when it is there: now, or when someone waits for that.
 void copy_for_barrier(uint32_t barrier, std::function<void()> copy);

@@ -8,7 +8,7 @@
 namespace snug::cuda_on_host {
 namespace {
 
-constexpr int kGroupRows = 64;
+constexpr int kWarpRows = 16;
 constexpr int kMostColumns = 256;
 constexpr int kChunk = 8;  // numbers: what stays together when shared memory is swizzled
 
@@ -36,18 +36,20 @@ class GroupOperand {
     }
   }
 
-  // to[16, rows]: number k of a row lies at to[k * rows + row].
-  void read(int rows, float* to) const {
+  // to[16, rows], from `row` on: number k of a row lies at to[k * rows + the row].
+  void read(int row, int rows, float* to) const {
+    int line = by_columns_ ? 0 : row;
     int lines = by_columns_ ? kDepth : rows;
+    int place = by_columns_ ? row : 0;
     int length = by_columns_ ? rows : kDepth;
-    int row_step = by_columns_ ? 1 : rows;  // from one number of a line to the next
+    int step = by_columns_ ? 1 : rows;  // from one number of a line to the next
     int line_step = by_columns_ ? rows : 1;
-    for (int line = 0; line < lines; ++line) {
+    for (int i = 0; i < lines; ++i) {
       for (int first = 0; first < length; first += kChunk) {
         std::array<uint16_t, kChunk> chunk;
-        std::memcpy(chunk.data(), chunk_at(line, first), sizeof chunk);
-        for (int i = 0; i < kChunk; ++i) {
-          to[line * line_step + (first + i) * row_step] = float_of(chunk[static_cast<size_t>(i)], is_half_);
+        std::memcpy(chunk.data(), chunk_at(line + i, place + first), sizeof chunk);
+        for (int j = 0; j < kChunk; ++j) {
+          to[i * line_step + (first + j) * step] = float_of(chunk[static_cast<size_t>(j)], is_half_);
         }
       }
     }
@@ -73,21 +75,21 @@ class GroupOperand {
   bool is_half_;
 };
 
-// a[16, 64].
+// The warp's rows, a[16, 16].
 void read_left(const GroupProduct& product, float* a) {
   if (product.left != Left::registers) {
-    GroupOperand(product.a, product.left == Left::columns, product.is_half).read(kGroupRows, a);
+    GroupOperand(product.a, product.left == Left::columns, product.is_half)
+        .read(product.warp * kWarpRows, kWarpRows, a);
     return;
   }
-  for (int thread = 0; thread < kGroupThreads; ++thread) {
-    int lane = thread % kWarpThreads;
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
     for (int i = 0; i < 4; ++i) {
       std::array<float, 2> pair;
-      unpack(product.left_words[static_cast<size_t>(thread)][static_cast<size_t>(i)], product.is_half,
+      unpack(product.left_words[static_cast<size_t>(lane)][static_cast<size_t>(i)], product.is_half,
              pair.data());
-      int at = left_column(lane, i) * kGroupRows + thread / kWarpThreads * 16 + left_row(lane, i);
+      int at = left_column(lane, i) * kWarpRows + left_row(lane, i);
       a[at] = pair[0];
-      a[at + kGroupRows] = pair[1];
+      a[at + kWarpRows] = pair[1];
     }
   }
 }
@@ -125,22 +127,22 @@ void multiply(const WarpProduct& product) {
 }
 
 void multiply(const GroupProduct& product) {
-  static float a[kDepth * kGroupRows];
+  static float a[kDepth * kWarpRows];
   static float b[kDepth * kMostColumns];
   read_left(product, a);
-  GroupOperand(product.b, product.right_by_columns, product.is_half).read(product.columns, b);
-  for (int row = 0; row < kGroupRows; ++row) {
+  GroupOperand(product.b, product.right_by_columns, product.is_half).read(0, product.columns, b);
+  for (int row = 0; row < kWarpRows; ++row) {
     float sums[kMostColumns] = {};
     for (int k = 0; k < kDepth; ++k) {
-      float factor = a[k * kGroupRows + row];
+      float factor = a[k * kWarpRows + row];
       const float* line = b + k * product.columns;
       for (int column = 0; column < product.columns; ++column) {
         sums[column] += factor * line[column];
       }
     }
-    float* const* threads = product.d.data() + (row / 16 * kWarpThreads + row % 8 * 4);
+    float* const* lanes = product.d.data() + row % 8 * 4;
     for (int column = 0; column < product.columns; ++column) {
-      float& sum = threads[column % 8 / 2][column / 8 * 4 + row % 16 / 8 * 2 + column % 2];
+      float& sum = lanes[column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
       sum = (product.add ? sum : 0.0F) + sums[column];
     }
   }

@@ -29,18 +29,19 @@ void multiply(const WarpProduct& product);
 
 enum class Left { rows, columns, registers };
 
-// A warpgroup's: d[64, columns] = or += a b^T. Operands in shared memory are told by descriptors
-// (backend/cuda/attention/hopper.cuh).
+// A warpgroup's: d[64, columns] = or += a b^T, of which each warp makes 16 rows for itself, when it comes
+// there. Operands in shared memory are told by descriptors (backend/cuda/attention/hopper.cuh).
 struct GroupProduct {
   bool is_half;
   Left left;
   bool right_by_columns;
   bool add;
   int columns;
+  int warp;  // of the group
   uint64_t a;
   uint64_t b;
-  std::array<float*, kGroupThreads> d;
-  std::array<std::array<uint32_t, 4>, kGroupThreads> left_words;  // where it lies in registers
+  std::array<float*, kWarpThreads> d;
+  std::array<std::array<uint32_t, 4>, kWarpThreads> left_words;  // where it lies in registers
 };
 void multiply(const GroupProduct& product);
 
