@@ -35,5 +35,5 @@ run() {
   awk -v name="$name" '/PASSED/ { passed += $4 } END { print "cuda: " name ": " passed " tests passed" }' "$logs"/*
 }
 
-run "on the host, as Hopper" '*' SNUG_HOST_CARD=90 SNUG_HOST_WORK=late SNUG_HOST_THREADS=backward
-run "on the host, as Ada" '*Attention*:*Lora*:*Model*:*Dropout*:*Fp8*:CudaTraining.*' SNUG_HOST_CARD=89 SNUG_HOST_WORK=late
+run "on the host, as Hopper" '*' SNUG_HOST_CARD=90 SNUG_HOST_WORK=late SNUG_HOST_THREADS=1
+run "on the host, as Ada" '*Attention*:*Lora*:*Model*:*Dropout*:*Fp8*:CudaTraining.*' SNUG_HOST_CARD=89 SNUG_HOST_WORK=late SNUG_HOST_THREADS=backward

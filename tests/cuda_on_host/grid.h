@@ -7,8 +7,9 @@
 // come.
 //
 // Two switches bring other orders, which a kernel's result must not depend on: SNUG_HOST_THREADS=backward
-// lets the last thread go first, SNUG_HOST_WORK=late lets what is asynchronous (copies, products, whole
-// kernels) happen when it is waited for, not when it is asked for.
+// lets the last thread go first, SNUG_HOST_THREADS=7 (a seed) another warp each time, SNUG_HOST_WORK=late
+// lets what is asynchronous (copies, products, whole kernels) happen when it is waited for, not when it is
+// asked for.
 #pragma once
 
 #include <cstddef>
