@@ -50,6 +50,7 @@ struct Block {
   Cluster* cluster = nullptr;
   Index index;
   int rank = 0;
+  int held_rounds = 0;
   std::vector<Thread> threads;
   std::vector<Meeting> warps;
   std::vector<Later> products;  // of warps

@@ -63,6 +63,18 @@ const std::vector<ThreadOrder::Warp>& ThreadOrder::of(int warps) {
   return warps_;
 }
 
+bool ThreadOrder::holds_block(int& rounds) {
+  if (!chance_) {
+    return false;
+  }
+  constexpr uint64_t kOneOf = 16;
+  constexpr uint64_t kMostRounds = 64;
+  rounds = rounds > 0                    ? rounds - 1
+           : chance_->below(kOneOf) == 0 ? static_cast<int>(chance_->below(kMostRounds))
+                                         : 0;
+  return rounds > 0;
+}
+
 std::byte* Pool::take(size_t bytes) {
   std::vector<std::byte*>& free = free_[bytes];
   if (free.empty()) {
@@ -149,20 +161,27 @@ bool Runner::has_ended(Cluster& cluster) {
   return true;
 }
 
+// Whether one of them can go on; then nobody waits for what will not come.
+bool Runner::note_held(const Thread* threads, int count) {
+  bool could = std::any_of(threads, threads + count, [](const Thread& thread) {
+    return thread.state == State::ready && !thread.paused && !thread.asks_again;
+  });
+  events += could ? 1 : 0;
+  return could;
+}
+
 // Warp by warp, each as far as it comes.
 void Runner::go_on(Block& block) {
+  if (order_.holds_block(block.held_rounds) && note_held(block.threads.data(), threads_)) {
+    return;
+  }
   for (Thread& thread : block.threads) {
     thread.asks_again = std::exchange(thread.paused, false);
   }
   for (const ThreadOrder::Warp& warp : order_.of(static_cast<int>(block.warps.size()))) {
     int first = warp.number * kWarpThreads;
     int size = std::min(kWarpThreads, threads_ - first);
-    if (warp.is_held) {  // it could go on, so that nobody waits for what will not come
-      Thread* threads = &block.threads[static_cast<size_t>(first)];
-      bool could = std::any_of(threads, threads + size, [](const Thread& thread) {
-        return thread.state == State::ready && !thread.asks_again;
-      });
-      events += could ? 1 : 0;
+    if (warp.is_held && note_held(&block.threads[static_cast<size_t>(first)], size)) {
       continue;
     }
     bool went_on = true;

@@ -40,6 +40,8 @@ class ThreadOrder {
   ThreadOrder();
   // The warps of a block, as they go on in this round.
   const std::vector<Warp>& of(int warps);
+  // Whether a block is held, of which as many rounds are left.
+  bool holds_block(int& rounds);
 
  private:
   bool backward_ = false;
@@ -73,6 +75,7 @@ class Runner {
  private:
   void admit(unsigned& next);
   bool has_ended(Cluster& cluster);
+  bool note_held(const Thread* threads, int count);
   void go_on(Block& block);
   void resume(Block& block, Thread& thread);
   static void begin(void* argument);

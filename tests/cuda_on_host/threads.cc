@@ -113,6 +113,9 @@ std::byte* shared_at(uint32_t address, size_t bytes, size_t alignment) {
   if (rank >= blocks.size() || offset + bytes > runner.shared_bytes() || offset % alignment != 0) {
     fail("an address beyond the shared memory of the cluster, or one that is not aligned");
   }
+  if (blocks[rank]->left == 0) {
+    fail("shared memory of a block that has ended");
+  }
   return blocks[rank]->shared + offset;
 }
 
