@@ -41,10 +41,20 @@ std::optional<Format> format_of(const TensorPart& part, const Format& chosen, co
   return stays ? std::nullopt : std::optional(chosen);
 }
 
-// In fp8 inputs are rounded as well as weights. About half or more of what that does to a trained model's
-// loss comes from attention's products, a small part of all (docs/decisions/0037-fp8.md): they stay whole.
-bool may_be_coded(const Program& forward, const Op& linear, const Format& chosen) {
-  return chosen.coding != Coding::fp8 || is_mlp_product(forward.buffer(linear.outputs[0]).name);
+int last_layer_of(const Program& forward) {
+  int last = kNoLayer;
+  for (const Op& op : forward.ops) {
+    last = std::max(last, op.layer);
+  }
+  return last;
+}
+
+// In fp8 inputs are rounded as well as weights. Most of what that does to a trained model's loss comes from
+// attention's products, a small part of all, and from the last layer, behind which nothing evens it out
+// (docs/decisions/0037-fp8.md): they stay whole.
+bool may_be_coded(const Program& forward, const Op& linear, const Format& chosen, int last_layer) {
+  return chosen.coding != Coding::fp8 ||
+         (linear.layer != last_layer && is_mlp_product(forward.buffer(linear.outputs[0]).name));
 }
 
 // Nothing unless all tensors of the weight have one.
@@ -101,12 +111,14 @@ Program code_weights(Program forward, const Format& chosen, const ModelSpec& spe
   if (!chosen.is_coded()) {
     return forward;
   }
+  int last_layer = last_layer_of(forward);
   for (const Op& op : forward.ops) {
     if (op.kind != OpKind::linear || op.layer == kNoLayer) {
       continue;
     }
     Buffer& weight = forward.buffer(op.inputs[1]);
-    if (!is_model_parameter(weight) || weight.format.is_coded() || !may_be_coded(forward, op, chosen)) {
+    if (!is_model_parameter(weight) || weight.format.is_coded() ||
+        !may_be_coded(forward, op, chosen, last_layer)) {
       continue;
     }
     if (std::optional<Format> format = common_format(weight, chosen, spec)) {

@@ -77,8 +77,8 @@ std::string base_section(const Recipe& recipe, const ModelSpec& spec) {
     return "";
   }
   if (format.coding == Coding::fp8) {
-    return "## Base model\n\nThe adapter was trained on MLPs in 8-bit floating-point numbers (weights and "
-           "activations E4M3, gradients E5M2, a scale a row); load the base as it is.\n";
+    return "## Base model\n\nThe adapter was trained on MLPs, but the last layer's, in 8-bit floating-point "
+           "numbers (weights and activations E4M3, gradients E5M2, a scale a row); load the base as it is.\n";
   }
   std::string text =
       "## Base model\n\nThe adapter was trained on linear layers in bitsandbytes' formats:\n\n";

@@ -151,6 +151,7 @@ TEST_F(WebhookRun, ThatIsStoppedByASignalIsTold) {
   child.wait_until([&] { return server.requests().size() >= 3; });
   child.send(SIGTERM);
   EXPECT_EQ(child.wait(), 4) << child.output();
+  ASSERT_FALSE(server.requests().empty());
   Json last = parse_json(server.requests().back().body, "request");
   EXPECT_EQ(last["event"], "end");
   EXPECT_EQ(last["interrupted"], true);
