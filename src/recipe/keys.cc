@@ -76,9 +76,8 @@ void add_model_and_lora(std::vector<RecipeKey>& keys) {
       "What the frozen linear layers of MLPs, but the last layer's, are multiplied in. dtype: model.dtype. "
       "fp8: 8-bit floating-point numbers, weights and their inputs as E4M3, gradients as E5M2, each row with "
       "a scale of its own; the weights are kept so, made while they are read. Faster on cards of compute "
-      "capability 8.9 "
-      "and newer (Ada, Hopper, Blackwell; measured on Hopper), which it needs, or the CPU, where it is "
-      "slower; results differ, by 0.2 to 0.9% of the loss in a small model "
+      "capability 8.9 and newer (Ada, Hopper, Blackwell; measured on Hopper), which it needs, or the CPU, "
+      "where it is slower; results differ, by 0.2 to 0.9% of the loss in a small model "
       "(docs/decisions/0037-fp8.md). Needs the section lora; adapters, attention with its linear layers, the "
       "last layer, norms, embeddings and the output head stay in model.dtype."));
   keys.push_back(optional_number_key(

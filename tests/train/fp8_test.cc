@@ -1,10 +1,10 @@
 // LoRA on a frozen base in fp8: what becomes 8 bits, what is refused, and that memory policies change no bit.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <iterator>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "support/qlora_case.h"
