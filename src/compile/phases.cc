@@ -179,6 +179,12 @@ void require_adapters(const Recipe& recipe, const ModelSpec& spec) {
         "are too "
         "few to add small steps to: add lora: {}, or leave model.compute out");
   }
+  if (format == kFp8 && spec.all_layers() == 1) {
+    throw bad_input(
+        fmt::format("model.compute is fp8, but the last layer's products stay in {}, and {} has one layer: "
+                    "leave model.compute out",
+                    name_of(run_dtype(recipe, spec)), spec.source));
+  }
   if (format.is_coded() && !recipe.lora) {
     throw bad_input(fmt::format(
         "{} {}, but without the section lora the weights themselves are trained, and codes cannot be: add "

@@ -61,7 +61,7 @@ std::string model_lines(const Plan& plan, const Recipe& recipe, const ModelSpec&
                                 fmt::join(recipe.lora->target_modules, ", "))
                   : "full fine-tuning";
   Format format = weight_format(recipe.model, spec);
-  std::string_view coded_layers = format.coding == Coding::fp8 ? "MLPs" : "linear layers";
+  std::string_view coded_layers = format.coding == Coding::fp8 ? "MLPs but the last" : "linear layers";
   std::string codes = format.is_coded() ? fmt::format(", {} in {}", coded_layers, name_of(format)) : "";
   std::string text;
   text += fmt::format("  {}  {} ({}), {} parameters, {}{}\n", style.dim("model "), recipe.model.path,

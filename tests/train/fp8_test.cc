@@ -106,6 +106,16 @@ TEST(Fp8, RefusesWhatItCannotGoWith) {
             "model.compute is fp8 and model.quantization is nf4, but a weight is stored in one format: leave "
             "one of "
             "them out");
+  ModelSpec one_layer = locate_model(reference_folder("gqa_untied")).spec;
+  one_layer.decoder.resize(1);
+  NoisyBackend backend;
+  try {
+    plan_training(fp8_recipe("llama"), one_layer, backend);
+    ADD_FAILURE() << "nothing would be in fp8";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("has one layer: leave model.compute out"), std::string::npos)
+        << error.what();
+  }
 }
 
 }  // namespace
