@@ -6,9 +6,10 @@
 //   ./products [name part [sustained]]
 // A card at its power limit lowers its clocks within some tens of milliseconds. Runs of 10 ms, the default,
 // are at the clocks that the guesses before left; sustained runs are long enough for each guess to have its
-// own.
+// own. Products named "fp8" are those of model.compute: fp8: 8-bit numbers with a scale a row, added to bf16.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -16,12 +17,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
-constexpr int kGuesses = 24;
+constexpr int kGuesses = 8;  // as many as snug looks at
 constexpr int kRounds = 3;
 
 // Seconds that a guess runs before it is timed, and while it is.
@@ -44,8 +46,9 @@ struct Product {
   std::string name;
   Kind kind;
   int64_t tokens, in, out;
-  bool adds;  // to what is there
-  bool wide;  // the result is fp32
+  bool adds;            // to what is there
+  bool wide;            // the result is fp32
+  bool narrow = false;  // the operands have 8 bits, and both lie along the inner dimension
 };
 
 struct Model {
@@ -87,7 +90,35 @@ std::vector<Product> products_of_models() {
       all.push_back({head + " dW", Kind::weight, rows, model.hidden, 151936, true, false});
     }
   }
+  for (const Model& model : {models[0], models[3]}) {
+    std::string name = std::string("fp8 ") + model.name;
+    struct {
+      const char* name;
+      int64_t in, out;
+    } layers[] = {{", gate_up", model.hidden, 2 * model.inner}, {", down", model.inner, model.hidden}};
+    for (const auto& layer : layers) {
+      all.push_back({name + layer.name + " forward", Kind::forward, model.tokens, layer.in, layer.out, true,
+                     false, true});
+      all.push_back(
+          {name + layer.name + " dx", Kind::input, model.tokens, layer.in, layer.out, true, false, true});
+    }
+  }
   return all;
+}
+
+// Codes of E4M3, which are read as E5M2 too.
+__global__ void fill_codes(const __nv_bfloat16* from, __nv_fp8_e4m3* codes, size_t count) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count;
+       i += size_t{gridDim.x} * blockDim.x) {
+    codes[i] = __nv_fp8_e4m3(__bfloat162float(from[i]) * 4096.F);
+  }
+}
+
+__global__ void fill_ones(float* values, size_t count) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count;
+       i += size_t{gridDim.x} * blockDim.x) {
+    values[i] = 1.F;
+  }
 }
 
 __global__ void fill(__nv_bfloat16* values, size_t count, unsigned seed) {
@@ -114,6 +145,7 @@ T attribute(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttri
 struct Card {
   cublasLtHandle_t handle;
   void *a, *b, *c, *workspace;
+  void *a_codes, *b_codes, *ones;
 };
 
 struct Timed {
@@ -134,7 +166,7 @@ cublasLtMatrixLayoutOpaque_t rows_by(int64_t rows, int64_t columns, cudaDataType
 
 float time_of(const Card& card, cublasLtMatmulDescOpaque_t& product, cublasLtMatrixLayoutOpaque_t& a,
               cublasLtMatrixLayoutOpaque_t& b, cublasLtMatrixLayoutOpaque_t& c, float beta,
-              const cublasLtMatmulAlgo_t& algorithm, int repeats) {
+              const cublasLtMatmulAlgo_t& algorithm, int repeats, bool narrow) {
   static cudaEvent_t begin, end;
   if (begin == nullptr) {
     cudaEventCreate(&begin), cudaEventCreate(&end);
@@ -142,8 +174,9 @@ float time_of(const Card& card, cublasLtMatmulDescOpaque_t& product, cublasLtMat
   float alpha = 1;
   cudaEventRecord(begin);
   for (int i = 0; i < repeats; ++i) {
-    if (cublasLtMatmul(card.handle, &product, &alpha, card.b, &b, card.a, &a, &beta, card.c, &c, card.c, &c,
-                       &algorithm, card.workspace, kWorkspaceBytes, nullptr) != CUBLAS_STATUS_SUCCESS) {
+    if (cublasLtMatmul(card.handle, &product, &alpha, narrow ? card.b_codes : card.b, &b,
+                       narrow ? card.a_codes : card.a, &a, &beta, card.c, &c, card.c, &c, &algorithm,
+                       card.workspace, kWorkspaceBytes, nullptr) != CUBLAS_STATUS_SUCCESS) {
       return 1e9F;
     }
   }
@@ -158,12 +191,24 @@ void compare(const Card& card, const Product& one, const Spans& spans) {
   cublasLtMatmulDescOpaque_t product;
   check(cublasLtMatmulDescInit(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product");
   // By columns: their A is our right operand.
-  cublasOperation_t left = one.kind == Kind::forward ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cublasOperation_t left = one.kind == Kind::forward || one.narrow ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasOperation_t right = one.kind == Kind::weight ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasLtMatmulDescSetAttribute(&product, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left);
   cublasLtMatmulDescSetAttribute(&product, CUBLASLT_MATMUL_DESC_TRANSB, &right, sizeof right);
   auto a = one.kind == Kind::forward ? rows_by(one.tokens, one.in) : rows_by(one.tokens, one.out);
   auto b = one.kind == Kind::weight ? rows_by(one.tokens, one.in) : rows_by(one.out, one.in);
+  if (one.narrow) {
+    a = rows_by(one.tokens, one.kind == Kind::forward ? one.in : one.out,
+                one.kind == Kind::forward ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2);
+    b = one.kind == Kind::forward ? rows_by(one.out, one.in, CUDA_R_8F_E4M3)
+                                  : rows_by(one.in, one.out, CUDA_R_8F_E4M3);
+    auto scales = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    cublasLtMatmulDescSetAttribute(&product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &scales, sizeof scales);
+    cublasLtMatmulDescSetAttribute(&product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &scales, sizeof scales);
+    for (auto side : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER}) {
+      cublasLtMatmulDescSetAttribute(&product, side, &card.ones, sizeof card.ones);
+    }
+  }
   cudaDataType_t type = one.wide ? CUDA_R_32F : CUDA_R_16BF;
   auto c = one.kind == Kind::forward ? rows_by(one.tokens, one.out, type)
            : one.kind == Kind::input ? rows_by(one.tokens, one.in, type)
@@ -191,9 +236,11 @@ void compare(const Card& card, const Product& one, const Spans& spans) {
   float beta = one.adds ? 1.F : 0.F;
   for (int round = 0; round < kRounds; ++round) {
     for (Timed& guess : timed) {
-      time_of(card, product, a, b, c, beta, guess.guess.algo, repeats_for(spans.before, 1));
-      guess.ms.push_back(
-          time_of(card, product, a, b, c, beta, guess.guess.algo, repeats_for(spans.timed, 3)));
+      auto time = [&](int repeats) {
+        return time_of(card, product, a, b, c, beta, guess.guess.algo, repeats, one.narrow);
+      };
+      time(repeats_for(spans.before, 1));
+      guess.ms.push_back(time(repeats_for(spans.timed, 3)));
     }
   }
   auto best = std::min_element(timed.begin(), timed.end(),
@@ -235,6 +282,14 @@ int main(int count, char** words) {
                         77U + static_cast<unsigned>(buffer - &card.a));
   }
   check(cudaMalloc(&card.workspace, kWorkspaceBytes), "memory");
+  constexpr size_t kCodes = size_t{1} << 30;
+  constexpr size_t kOnes = size_t{1} << 20;
+  for (auto [from, to] : {std::pair{card.a, &card.a_codes}, std::pair{card.b, &card.b_codes}}) {
+    check(cudaMalloc(to, kCodes), "memory");
+    fill_codes<<<2048, 256>>>(static_cast<__nv_bfloat16*>(from), static_cast<__nv_fp8_e4m3*>(*to), kCodes);
+  }
+  check(cudaMalloc(&card.ones, kOnes * sizeof(float)), "memory");
+  fill_ones<<<256, 256>>>(static_cast<float*>(card.ones), kOnes);
   Spans spans = count > 2 ? Spans{0.12, 0.2} : Spans{};
   std::vector<Product> products = products_of_models();
   for (int i = 0; i < 4; ++i) {

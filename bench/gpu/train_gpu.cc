@@ -6,13 +6,14 @@
 //             [steps=6] [accumulate=1] [recompute=none|selective|full|fit|none:8,selective:24] [graphs=1]
 //             [profile=0] [plan=0] [optim=adamw|adafactor] [states=fp32|bf16|8bit] [gradients=fp32|bf16]
 //             [dropout=0.05] [model_dropout=0] [learned=1] [curve=FOLDER] [checkpoint=FOLDER]
-//             [weights=FOLDER]
+//             [weights=FOLDER] [modules=all-linear]
 // rank=0 is full fine-tuning; recompute=fit takes the least that fits `memory`, none:8,selective:24 says what
 // each layer does; plan=1 needs no card. With curve, two batches come in turn, all losses are printed, and
 // FOLDER gets what peer.py needs to do the same. With checkpoint, what saving one there costs is measured
 // too. learned=0.4: sequences begin with prompts of random lengths, which on average leave that share of the
 // tokens with a target. With weights, those of the model's folder are loaded, and how long that took is
-// printed as load_s.
+// printed as load_s. modules=layers.0.mlp.down_proj leaves a step without adapters but for one, at the end of
+// the backward pass: what the others cost is the difference.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,6 +77,7 @@ Arguments read_arguments(int argc, char** argv) {
                          {"optim", "adamw"},
                          {"states", "fp32"},
                          {"gradients", "fp32"},
+                         {"modules", "all-linear"},
                          {"dropout", "0"},
                          {"model_dropout", "0"},
                          {"learned", "1"},
@@ -129,7 +131,8 @@ Recipe make_recipe(const Arguments& arguments) {
   if (number(arguments, "rank") > 0) {
     recipe.lora = LoraSection{.r = number(arguments, "rank"),
                               .lora_alpha = 2.0 * static_cast<double>(number(arguments, "rank")),
-                              .lora_dropout = std::stod(arguments.at("dropout"))};
+                              .lora_dropout = std::stod(arguments.at("dropout")),
+                              .target_modules = {arguments.at("modules")}};
   }
   if (!arguments.at("memory").empty()) {
     recipe.memory.limit_bytes = parse_bytes(arguments.at("memory"));
@@ -426,6 +429,7 @@ int run(int argc, char** argv) {
                  {"length", arguments.at("length")},
                  {"dtype", arguments.at("dtype")},
                  {"rank", arguments.at("rank")},
+                 {"modules", arguments.at("modules")},
                  {"quantization", arguments.at("quantization")},
                  {"compute", arguments.at("compute")},
                  {"optim", arguments.at("optim")},

@@ -66,9 +66,10 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
         "describing a product");
 }
 
-// 0: sums of 8-bit numbers, which the units keep to few bits, are added up in fp32 now and then. What that
-// costs, and saves in errors: docs/decisions/0037-fp8.md.
-constexpr int8_t kFastFloat8Sums = 0;
+// The units keep sums of 8-bit numbers to few bits, and what is cut off grows with the length. Up to this one
+// it is less than bf16's rounding of the result; longer ones are added up in fp32 now and then
+// (docs/decisions/0037-fp8.md).
+constexpr int64_t kLongestUnitsSum = 8192;
 
 constexpr int kCandidates = 8;  // cuBLASLt's guesses, its best one first
 
@@ -169,7 +170,7 @@ struct Blas::Descriptors {
       set(&product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a_scales);
     }
     if (gemm.a.dtype == DType::u8) {
-      set(&product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, kFastFloat8Sums);
+      set(&product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(gemm.a.columns <= kLongestUnitsSum));
     }
   }
 };
