@@ -71,7 +71,9 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 // (docs/decisions/0037-fp8.md).
 constexpr int64_t kLongestUnitsSum = 8192;
 
-constexpr int kCandidates = 8;  // cuBLASLt's guesses, its best one first
+bool may_be_left_to_units(const Gemm& gemm) {
+  return gemm.a.dtype == DType::u8 && gemm.a.columns <= kLongestUnitsSum;
+}
 
 template <typename T>
 T attribute_of(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
@@ -145,13 +147,21 @@ cublasLtMatrixLayoutOpaque_t layout_of(const Matrix& matrix, Float8 kind = Float
 
 }  // namespace
 
+// Its best one comes first.
+struct Blas::Guesses {
+  static constexpr int kMost = 8;
+  std::array<cublasLtMatmulHeuristicResult_t, kMost> found{};
+  int count = 0;
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+};
+
 struct Blas::Descriptors {
   cublasLtMatmulDescOpaque_t product;
   cublasLtMatrixLayoutOpaque_t a;  // ours, which is their B
   cublasLtMatrixLayoutOpaque_t b;
   cublasLtMatrixLayoutOpaque_t c;
 
-  Descriptors(const Gemm& gemm, bool tf32)
+  Descriptors(const Gemm& gemm, bool tf32, bool left_to_units)
       : a(layout_of(gemm.a, gemm.a_kind)), b(layout_of(gemm.b)), c(layout_of(gemm.c)) {
     bool fast = tf32 && gemm.a.dtype == DType::f32;
     check(cublasLtMatmulDescInit(&product, fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
@@ -170,7 +180,7 @@ struct Blas::Descriptors {
       set(&product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a_scales);
     }
     if (gemm.a.dtype == DType::u8) {
-      set(&product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(gemm.a.columns <= kLongestUnitsSum));
+      set(&product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(left_to_units));
     }
   }
 };
@@ -206,7 +216,38 @@ const Blas::Choice& Blas::choice_for(const Gemm& actual) {
   if (known != choices_.end()) {
     return known->second;
   }
-  Descriptors descriptors(gemm, tf32_);
+  bool left_to_units = may_be_left_to_units(gemm);
+  Guesses guesses = guesses_for(gemm, left_to_units);
+  if (guesses.count == 0 && left_to_units) {  // there are shapes that the library has full sums for alone
+    left_to_units = false;
+    guesses = guesses_for(gemm, left_to_units);
+  }
+  if (guesses.count == 0) {
+    throw environment_error(
+        fmt::format("cuBLASLt has no algorithm for a {} product of {} x {} x {} on this card ({}); {}",
+                    gemm.a.dtype == DType::u8 ? "fp8" : name_of(gemm.a.dtype), gemm.c.rows, gemm.c.columns,
+                    inner, cublasLtGetStatusString(guesses.status),
+                    gemm.a.dtype == DType::u8 ? "leave model.compute out" : "try another model.dtype"));
+  }
+  if (choices_.size() >= kMostChoices) {
+    choices_.clear();
+  }
+  size_t chosen = 0;
+  if (is_hopper_ && size_of(gemm.a.dtype) == 2) {
+    std::vector<Tiling> tilings;
+    for (const cublasLtMatmulHeuristicResult_t& guess :
+         std::span(guesses.found).first(static_cast<size_t>(guesses.count))) {
+      tilings.push_back(tiling_of(guess.algo));
+    }
+    bool adds_wide = gemm.accumulate && gemm.c.dtype == DType::f32;
+    TiledProduct by_columns{gemm.c.columns, gemm.c.rows, inner, adds_wide};
+    chosen = tiling_for_hopper(tilings, by_columns, multiprocessors_);
+  }
+  return choices_.emplace(key, Choice{guesses.found.at(chosen).algo, left_to_units}).first->second;
+}
+
+Blas::Guesses Blas::guesses_for(const Gemm& gemm, bool left_to_units) const {
+  Descriptors descriptors(gemm, tf32_, left_to_units);
   cublasLtMatmulPreferenceOpaque_t preference;
   check(cublasLtMatmulPreferenceInit(&preference), "describing a product");
   set(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kBlasWorkspaceBytes));
@@ -218,32 +259,14 @@ const Blas::Choice& Blas::choice_for(const Gemm& actual) {
   set(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(gemm.a.data));
   set(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(gemm.c.data));
   set(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(gemm.c.data));
-  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> found{};
-  int count = 0;
-  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, &descriptors.product, &descriptors.b,
-                                                         &descriptors.a, &descriptors.c, &descriptors.c,
-                                                         &preference, kCandidates, found.data(), &count);
-  if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
-    throw environment_error(
-        fmt::format("cuBLASLt has no algorithm for a {} product of {} x {} x {} on this card ({}); {}",
-                    gemm.a.dtype == DType::u8 ? "fp8" : name_of(gemm.a.dtype), gemm.c.rows, gemm.c.columns,
-                    inner, cublasLtGetStatusString(status),
-                    gemm.a.dtype == DType::u8 ? "leave model.compute out" : "try another model.dtype"));
+  Guesses guesses;
+  guesses.status = cublasLtMatmulAlgoGetHeuristic(handle_, &descriptors.product, &descriptors.b,
+                                                  &descriptors.a, &descriptors.c, &descriptors.c, &preference,
+                                                  Guesses::kMost, guesses.found.data(), &guesses.count);
+  if (guesses.status != CUBLAS_STATUS_SUCCESS) {
+    guesses.count = 0;
   }
-  if (choices_.size() >= kMostChoices) {
-    choices_.clear();
-  }
-  size_t chosen = 0;
-  if (is_hopper_ && size_of(gemm.a.dtype) == 2) {
-    std::vector<Tiling> tilings;
-    for (const cublasLtMatmulHeuristicResult_t& guess : std::span(found).first(static_cast<size_t>(count))) {
-      tilings.push_back(tiling_of(guess.algo));
-    }
-    bool adds_wide = gemm.accumulate && gemm.c.dtype == DType::f32;
-    TiledProduct by_columns{gemm.c.columns, gemm.c.rows, inner, adds_wide};
-    chosen = tiling_for_hopper(tilings, by_columns, multiprocessors_);
-  }
-  return choices_.emplace(key, Choice{found.at(chosen).algo}).first->second;
+  return guesses;
 }
 
 void Blas::run(const Gemm& gemm, std::span<std::byte> workspace, cudaStream_t stream) {
@@ -253,8 +276,8 @@ void Blas::run(const Gemm& gemm, std::span<std::byte> workspace, cudaStream_t st
   SNUG_CHECK(gemm.a.dtype == gemm.b.dtype, "a product of two dtypes");
   SNUG_CHECK(static_cast<int64_t>(workspace.size()) >= kBlasWorkspaceBytes,
              "a product without its workspace");
-  Descriptors descriptors(gemm, tf32_);
   const Choice& choice = choice_for(gemm);
+  Descriptors descriptors(gemm, tf32_, choice.left_to_units);
   float beta = gemm.accumulate ? 1.0F : 0.0F;
   check(cublasLtMatmul(handle_, &descriptors.product, &gemm.alpha, gemm.b.data, &descriptors.b, gemm.a.data,
                        &descriptors.a, &beta, gemm.c.data, &descriptors.c, gemm.c.data, &descriptors.c,

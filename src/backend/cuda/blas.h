@@ -76,10 +76,13 @@ class Blas {
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t, uint32_t>;
   struct Choice {
     cublasLtMatmulAlgo_t algorithm;
+    bool left_to_units = false;  // the sums, which are of 8-bit numbers
   };
+  struct Guesses;
   struct Descriptors;
 
   const Choice& choice_for(const Gemm& product);
+  Guesses guesses_for(const Gemm& product, bool left_to_units) const;
 
   cublasLtHandle_t handle_ = nullptr;
   bool tf32_;
