@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/addressable.h"
 #include "base/threads.h"
 #include "support/run_ops.h"
 #include "support/values.h"
@@ -365,6 +366,17 @@ TEST(Gemm, ManyThreadsGiveTheSameProduct) {
   }
   set_thread_count(0);
 }
+
+#ifdef SNUG_ASKS_FOR_ADDRESSES
+// The loops that convert rows are compiled without AddressSanitizer, which is asked about each row before.
+TEST(GemmDeathTest, ARowThatGoesOnWhereNoMemoryIsIsFound) {
+  std::vector<bf16_t> seven(7);
+  std::vector<float> eight(8);
+  cpu::MatrixView row{seven.data(), DType::bf16, 1, 8, 8};
+  EXPECT_DEATH(cpu::load_block(row, eight.data(), 8), "a row goes on where no memory is");
+  EXPECT_DEATH(cpu::store_block(eight.data(), 8, row), "a row goes on where no memory is");
+}
+#endif
 
 TEST(Gemm, WorkspaceStaysSmallWhateverTheThreads) {
   constexpr int64_t kLarge = 1 << 17;

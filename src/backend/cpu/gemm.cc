@@ -8,8 +8,10 @@
 #include <mutex>
 
 #include "backend/cpu/dispatch.h"
+#include "backend/cpu/rows.h"
 #include "backend/cpu/scratch.h"
 #include "backend/quantise.h"
+#include "base/addressable.h"
 #include "base/threads.h"
 
 namespace snug::cpu {
@@ -220,9 +222,9 @@ void load_rows(const MatrixView& source, float* destination, int64_t stride) {
   for (int64_t i = 0; i < source.rows; ++i) {
     const T* from = static_cast<const T*>(source.at(i, 0));
     float* to = destination + i * stride;
-    for (int64_t j = 0; j < source.columns; ++j) {
-      to[j] = to_float(from[j]);
-    }
+    require_addressable(from, source.columns);
+    require_addressable(to, source.columns);
+    load_row(from, to, source.columns);
   }
 }
 
@@ -247,9 +249,9 @@ void store_rows(const float* source, int64_t stride, const MatrixView& destinati
   for (int64_t i = 0; i < destination.rows; ++i) {
     const float* from = source + i * stride;
     T* to = static_cast<T*>(destination.at(i, 0));
-    for (int64_t j = 0; j < destination.columns; ++j) {
-      to[j] = round_to<T>(from[j]);
-    }
+    require_addressable(from, destination.columns);
+    require_addressable(to, destination.columns);
+    store_row(from, to, destination.columns);
   }
 }
 
