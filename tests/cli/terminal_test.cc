@@ -101,11 +101,11 @@ TEST_F(Terminal, ALiveLineTellsMoreWhereThereIsRoom) {
     return bytes.find(words) != std::string::npos;
   };
   for (size_t columns : {60, 80, 120}) {
-    std::string bytes = run_on_terminal(columns, training(60));
+    std::string bytes = run_on_terminal(columns, training(24));
     Screen screen(columns);
     screen.write(bytes);
     EXPECT_EQ(screen.wrapped_rows(), 0U) << screen.text();
-    EXPECT_TRUE(has(bytes, "/60")) << columns;
+    EXPECT_TRUE(has(bytes, "/24")) << columns;
     EXPECT_TRUE(has(bytes, "loss ")) << columns;
     EXPECT_TRUE(has(bytes, " left")) << columns;
     EXPECT_EQ(has(bytes, "mem "), columns == 120) << columns;

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ class WatchedBackend : public NoisyBackend {
     SNUG_CHECK(arena_ == nullptr, "device and pinned are one arena here");
     arena_ = NoisyBackend::allocate_arena(home, bytes);
     bytes_ = bytes;
-    touched_.assign(static_cast<size_t>(bytes), false);
+    touched_.assign(static_cast<size_t>(bytes), 0);
     return arena_;
   }
 
@@ -59,11 +60,9 @@ class WatchedBackend : public NoisyBackend {
         mark_differences(start, range);
         std::memcpy(start.data() + range.begin, arena_ + range.begin, static_cast<size_t>(range.bytes));
       }
-      for (int64_t i = 0; i < bytes_; ++i) {
-        if (arena_[i] != start[static_cast<size_t>(i)]) {
-          report(call, "changes a byte that is not its own, at " + std::to_string(i));
-          break;
-        }
+      if (std::memcmp(arena_, start.data(), start.size()) != 0) {
+        auto first = std::mismatch(start.begin(), start.end(), arena_).first - start.begin();
+        report(call, "changes a byte that is not its own, at " + std::to_string(first));
       }
       results[round] = std::move(start);
     }
@@ -71,7 +70,7 @@ class WatchedBackend : public NoisyBackend {
     copy(changed, results[0], after);
     std::vector<std::byte> other = before;
     copy(changed, results[1], other);
-    if (after != other) {
+    if (std::memcmp(after.data(), other.data(), after.size()) != 0) {
       report(call, "leaves bytes of an output unwritten, or reads what it does not say it needs");
     }
     std::memcpy(arena_, after.data(), after.size());
@@ -83,9 +82,9 @@ class WatchedBackend : public NoisyBackend {
   // A mark for each byte that kernels and host have written. The host fills staging without telling anyone:
   // there the noise is gone.
   std::vector<bool> written() const {
-    std::vector<bool> marks = touched_;
+    std::vector<bool> marks(touched_.size());
     for (int64_t i = 0; i < bytes_; ++i) {
-      marks[static_cast<size_t>(i)] = marks[static_cast<size_t>(i)] || arena_[i] != noise(i);
+      marks[static_cast<size_t>(i)] = touched_[static_cast<size_t>(i)] != 0 || arena_[i] != noise(i);
     }
     return marks;
   }
@@ -133,13 +132,15 @@ class WatchedBackend : public NoisyBackend {
     }
   }
 
-  void mark_written(Range range) { std::fill_n(touched_.begin() + range.begin, range.bytes, true); }
-  // A written byte may be what the garbage was, but not what both rounds' garbage was.
+  void mark_written(Range range) { std::fill_n(touched_.begin() + range.begin, range.bytes, char{1}); }
+  // A written byte may be what the garbage was, but not what both rounds' garbage was. Tests are compiled
+  // without optimisation, hence the plain pointers.
   void mark_differences(const std::vector<std::byte>& start, Range range) {
-    for (int64_t i = range.begin; i < range.begin + range.bytes; ++i) {
-      if (arena_[i] != start[static_cast<size_t>(i)]) {
-        touched_[static_cast<size_t>(i)] = true;
-      }
+    const std::byte* was = start.data() + range.begin;
+    const std::byte* is = arena_ + range.begin;
+    char* touched = touched_.data() + range.begin;
+    for (int64_t i = 0; i < range.bytes; ++i) {
+      touched[i] = static_cast<char>(touched[i] | static_cast<char>(was[i] != is[i]));
     }
   }
 
@@ -149,7 +150,7 @@ class WatchedBackend : public NoisyBackend {
 
   std::byte* arena_ = nullptr;
   int64_t bytes_ = 0;
-  std::vector<bool> touched_;
+  std::vector<char> touched_;
   std::vector<std::string> problems_;
 };
 
