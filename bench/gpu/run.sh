@@ -71,7 +71,7 @@ for name in "${@:-A B C C2 D D2 E E2 E8 EA Q3 Q3R F7 F15 F05 curve_lora curve_fu
         rivals D2
         ;;
       E)
-        snug model=$t5 batch=8 length=512 target=256 rank=0 recompute=fit memory=31.3GiB states=bf16
+        snug model=$t5 batch=8 length=512 target=256 rank=0 recompute=fit memory=31.3GiB states=bf16 gradients=bf16
         peer --model $t5 --batch 8 --length 512 --target 256 --rank 0 --checkpointing
         ;;
       E2)
