@@ -1,3 +1,4 @@
+// Compiled for speed also where sanitizers are on: why, and who asks about the rows, rows.h says.
 #include "backend/cpu/rows.h"
 
 #include <algorithm>
