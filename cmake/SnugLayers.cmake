@@ -51,7 +51,7 @@ function(snug_layer folder)
       if(SNUG_SANITIZE MATCHES "address")
         # Whoever calls these asks AddressSanitizer about a row (base/addressable.h).
         set_source_files_properties(src/backend/cpu/rows.cc PROPERTIES
-          COMPILE_OPTIONS "-O3;-fno-sanitize=all" SKIP_UNITY_BUILD_INCLUSION ON)
+          COMPILE_OPTIONS "-O3;-fno-sanitize=address,pointer-overflow" SKIP_UNITY_BUILD_INCLUSION ON)
       endif()
       if(SNUG_CUDA)
         snug_cuda_backend(snug_backend ${links})

@@ -1,4 +1,4 @@
-// Compiled for speed also where sanitizers are on: why, and who asks about the rows, rows.h says.
+// Compiled for speed also under AddressSanitizer: rows.h says why.
 #include "backend/cpu/rows.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// A row of numbers of any format as fp32 ones, and fp32 ones as a row. All of it must be memory: where
-// sanitizers are on, these loops alone are compiled without them (cmake/SnugLayers.cmake), as they would be
-// half of the time that training takes there.
+// A row of numbers of any format as fp32 ones, and fp32 ones as a row. All of it must be memory: under
+// AddressSanitizer these loops alone are compiled without it (cmake/SnugLayers.cmake), as they would be half
+// of the time that training takes there, and whoever calls them asks it first (base/addressable.h).
 #pragma once
 
 #include <cstdint>
